@@ -69,10 +69,7 @@ class ReceivedRecords:
         if not size_bytes or end > len(received):
             return None
         self._count(received[start], size_bytes)
-        if end == len(received):
-            self._bytes, self._position = b"", 0
-        else:
-            self._position = end
+        self._go_to(end)
         return memoryview(received)[start:end]
 
     def take_data(self, room_bytes: int, most: int) -> tuple[memoryview, int]:
@@ -93,10 +90,14 @@ class ReceivedRecords:
                 break
             end, count = next_end, count + 1
         self._without_data_left -= count
-        self._position = end
-        if count and not self.has_whole:  # What is kept until more arrives is small.
-            self._bytes, self._position = received[end:], 0
+        self._go_to(end)
         return memoryview(received)[start:end], count
+
+    def _go_to(self, end: int) -> None:
+        """Forget what is taken once no whole record is left: a connection that waits keeps the rest of one at most."""
+        self._position = end
+        if end and not self.has_whole:
+            self._bytes, self._position = self._bytes[end:], 0
 
     @property
     def _next_size(self) -> int:

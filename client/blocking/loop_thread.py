@@ -37,7 +37,11 @@ todo: contextvars.ContextVar[Todo] = contextvars.ContextVar("todo")
 
 
 class Interpreter:
-    """Attributes: ends: whether the interpreter ends. Only daemon threads, and the main one, are left then."""
+    """The state of the Python interpreter.
+
+    Attributes:
+        ends: whether it ends. Only daemon threads, and the main one, are left then.
+    """
 
     ends = False
 

@@ -164,11 +164,14 @@ def test_records_without_data_are_counted_together_as_singly(most: int) -> None:
         records.take()
 
 
-def test_of_much_that_was_received_only_the_rest_of_a_record_is_kept() -> None:
-    """The rest of a record may be all that a connection has for hours."""
-    records = established()
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_of_much_that_was_received_only_the_rest_of_a_record_is_kept(at_once: int) -> None:
+    """The rest of a record may be all that a connection has for hours. Without room, records are taken singly."""
+    records, room_bytes = established(), 0 if at_once == 1 else 1 << 20
     records.add(record(1000) * 100 + record(1000)[:-1])
-    for _ in range(25):
-        records.brought_data(records.take_data(1 << 20, 4)[1])
-    assert records.take_data(1 << 20, 4)[1] == 0
+    for _ in range(100 // at_once):
+        count = records.take_data(room_bytes, at_once)[1] or records.take() is not None
+        records.brought_data(count)
+    assert records.take_data(room_bytes, at_once)[1] == 0
+    assert records.take() is None
     assert sys.getsizeof(records._bytes) < 2000

@@ -129,7 +129,7 @@ MUTATIONS = (
     Mutation(
         "a connection keeps all that it has received at once",
         "controller/tls_records.py",
-        "        if count and not self.has_whole:",
+        "        if end and not self.has_whole:",
         "        if False:",
         (_CUT_RECORDS,),
         seeds=TEST_ONLY,

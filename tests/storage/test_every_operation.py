@@ -8,13 +8,12 @@ the process, or a power failure, at each operation of a start.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
 import pytest
 import trio
-from structlog.testing import capture_logs
 from support.faulty_disk import FaultyDisk
 from support.logs import SMALL, Clock, append, check_indexes, read_all
 
@@ -31,12 +30,7 @@ DIRECTORIES = ["/a", "/b"]
 TOPIC_ID = bytes(range(16))
 PASSING = [errno.ENOSPC, errno.EMFILE]
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Thousands of errors are not printed."""
-    with capture_logs():
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Life:

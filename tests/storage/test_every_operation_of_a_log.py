@@ -8,14 +8,13 @@ failure that follows it, the log is opened anew and compared.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
 import pytest
 import trio
-from structlog.testing import capture_logs
 from support.compaction import KEY as CLEANED
 from support.compaction import Cleaned, finish
 from support.faulty_disk import FaultyDisk
@@ -37,12 +36,7 @@ FAULTS = [
 """Error code, how many calls fail, and whether the power fails afterwards."""
 Record = tuple[int, bytes]
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Thousands of errors are not printed."""
-    with capture_logs():
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Life:
