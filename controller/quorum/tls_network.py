@@ -21,10 +21,12 @@ class TlsPeerStream(trio.abc.Stream):
 
     Attributes:
         stream: the stream that carries the encrypted bytes.
+        certificate: the certificate of the other end in DER; None if it has shown none, or the handshake is not done.
     """
 
     def __init__(self, stream: trio.abc.Stream, context: ssl.SSLContext, host: str | None = None) -> None:
         self.stream = stream
+        self.certificate: bytes | None = None
         self._failure = ""
         self._records = ReceivedRecords()
         self._encrypted = _OfRecords(PushedBackStream(stream), self._records)
@@ -32,16 +34,6 @@ class TlsPeerStream(trio.abc.Stream):
         self._tls = trio.SSLStream(
             self._encrypted, context, server_hostname=host, server_side=is_server, https_compatible=True
         )
-
-    @property
-    def certificate(self) -> bytes | None:
-        """The certificate of the other end in DER; None if it has shown none, or the handshake is not done."""
-        try:
-            found = self._tls.getpeercert(binary_form=True)
-        except trio.NeedHandshakeError:
-            return None
-        assert isinstance(found, bytes | None)
-        return found
 
     async def shake_hands(self) -> None:
         """Shake hands now. Raises trio.BrokenResourceError."""
@@ -54,6 +46,9 @@ class TlsPeerStream(trio.abc.Stream):
         if not self._records.is_established:
             await self._tls.do_handshake()
             self._records.is_established = True
+            found = self._tls.getpeercert(binary_form=True)
+            assert isinstance(found, bytes | None)
+            self.certificate = found
 
     async def hear(self) -> None:
         """Wait until encrypted bytes can be received, or the end. Raises trio's errors of a broken stream."""
@@ -82,7 +77,11 @@ class TlsPeerStream(trio.abc.Stream):
         await self._tls.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        await self._tls.aclose()
+        """Close the connection, and free OpenSSL's memory at once: the collector does not count it."""
+        try:
+            await self._tls.aclose()
+        finally:
+            vars(self._tls).pop("_handshook", None)  # it keeps the stream until a collection
 
 
 class _OfRecords(trio.abc.Stream):
@@ -158,10 +157,10 @@ class TlsNetwork:
         try:
             await stream.shake_hands()
         except trio.BrokenResourceError as error:
-            await trio.aclose_forcefully(inner)
+            await trio.aclose_forcefully(stream)
             raise OSError(errno.EPROTO, str(error)) from None
         except BaseException:
-            await trio.aclose_forcefully(inner)
+            await trio.aclose_forcefully(stream)
             raise
         return stream
 

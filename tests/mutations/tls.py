@@ -191,6 +191,22 @@ MUTATIONS = (
         seeds=TEST_ONLY,
     ),
     Mutation(
+        "a closed connection of a node keeps OpenSSL's memory until the collector comes",
+        "controller/quorum/tls_network.py",
+        '            vars(self._tls).pop("_handshook", None)  # it',
+        "            pass  # it",
+        (f"{_NETWORK}::test_a_closed_connection_leaves_nothing_to_the_collector",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a connection that fails the handshake is closed below TLS",
+        "controller/quorum/tls_network.py",
+        "            await trio.aclose_forcefully(stream)\n            raise OSError",
+        "            await trio.aclose_forcefully(inner)\n            raise OSError",
+        (f"{_NETWORK}::test_a_closed_connection_leaves_nothing_to_the_collector",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "what is no record of TLS waits for the size that its bytes seem to tell",
         "controller/tls_records.py",
         "        if received[start] not in _TYPES or received[start + 1] != _MAJOR_VERSION:\n",

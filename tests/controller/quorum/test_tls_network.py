@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pytest
 import trio
@@ -209,3 +211,62 @@ def test_data_in_small_records_is_read_in_many_steps() -> None:
 
     trio.run(main)
     assert turns >= 99
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Only what no cycle keeps is freed."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def count_of_tls() -> int:
+    return sum(isinstance(one, ssl.SSLObject) for one in gc.get_objects())
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("how", ["at once", "plain", "within the handshake", "refused", "talked"])
+def test_a_closed_connection_leaves_nothing_to_the_collector(how: str) -> None:
+    """OpenSSL's memory for a connection is not counted by the collector, which thus comes late."""
+    counts = []
+
+    async def serve(listener: trio.abc.Listener[trio.abc.Stream]) -> None:
+        theirs = await listener.accept()
+        with suppress(trio.BrokenResourceError):
+            await theirs.receive_some(100)
+        await trio.aclose_forcefully(theirs)
+        with pytest.raises(trio.ClosedResourceError):
+            await theirs.send_all(b"late")
+
+    async def connect(inner: OneListener, network: TlsNetwork) -> None:
+        if how in ("talked", "refused"):
+            with suppress(OSError):
+                async with await network.connect("elsewhere" if how == "refused" else "localhost", 1) as ours:
+                    await ours.send_all(b"question")
+            return
+        async with await inner.connect("localhost", 1) as raw:
+            if how != "at once":
+                await raw.send_all(b"no TLS" if how == "plain" else crafted_hello()[:50])
+
+    async def main() -> None:
+        inner = OneListener()
+        network = with_tls(inner, client_of())
+        [listener] = await network.listen("", 0)
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(serve, listener)
+                await connect(inner, network)
+            counts.append(count_of_tls())
+
+    before = count_of_tls()
+    trio.run(main)
+    assert counts == [before] * 3
+
+
+def crafted_hello() -> bytes:
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client_of().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
