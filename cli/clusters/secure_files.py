@@ -41,7 +41,8 @@ AUTHORITY, NODE = "minikafka local authority", "minikafka local node"
 USERS = ADMIN, CLIENT, BROKER = "admin", "alice", "broker"
 INTERNAL_PREFIX = "__"
 """How the topics begin in which the cluster keeps groups and transactions."""
-CHANGES_OF_TOPICS = ("write", "delete", "alter", "alter_configs")
+CHANGES_OF_TOPICS = ("create", "write", "delete", "alter", "alter_configs")
+"""A client that creates such a topic before the cluster does chooses its settings: offsets that are soon deleted."""
 VALID_FOR = datetime.timedelta(days=3650)
 RENEWED_BEFORE = datetime.timedelta(days=30)
 """Certificates that are valid for a shorter time are replaced at a start."""
@@ -204,7 +205,8 @@ class SecureFiles:
     def add_client(self, admin: Admin) -> None:
         """Set the password of the user alice, and allow her all operations on topics, groups and transactional ids.
 
-        She may not change the topics of the cluster itself, whose names begin with two underscores. Raises KafkaError.
+        She may not create or change the topics of the cluster itself, whose names begin with two underscores.
+        Raises KafkaError.
         """
         from minikafka.client import Acl, KafkaError
 

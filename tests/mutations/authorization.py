@@ -13,6 +13,14 @@ _TESTS = ("tests/controller/security/test_standard_authorizer.py",)
 
 MUTATIONS = (
     Mutation(
+        "the user of a secured cluster may create the topics of the cluster before the cluster does",
+        "cli/clusters/secure_files.py",
+        'CHANGES_OF_TOPICS = ("create", ',
+        "CHANGES_OF_TOPICS = (",
+        ("tests/cli/clusters/test_secure_files.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a controller looks at the id of a broker before it authorizes the client",
         "controller/decisions/forwarding_rules.py",
         "        elif answer.resource_type == ResourceType.BROKER and not on_cluster(\n",

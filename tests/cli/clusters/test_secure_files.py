@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from minikafka.broker.apis.authorization import TOPIC_OPERATIONS
 from minikafka.broker.settings.node_config import load_config
 from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.clusters import secure_files
@@ -16,6 +17,12 @@ from minikafka.cli.clusters.cluster_layout import ClusterError
 from minikafka.cli.clusters.secure_files import SecureFiles
 from minikafka.cli.commands.cluster import secured_line
 from minikafka.cli.local_cluster import LocalCluster
+from minikafka.client import Acl
+from minikafka.controller.metadata.acl import Acl as StoredAcl
+from minikafka.controller.security.access import Principal
+from minikafka.controller.security.decision_log import DecisionLog
+from minikafka.controller.security.standard_authorizer import StandardAuthorizer
+from minikafka.protocol.acl_codes import AclOperation, AclResourceType
 
 
 def test_nodes_start_with_the_settings_and_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
@@ -51,6 +58,41 @@ def test_the_certificate_is_for_this_machine_and_signed_by_the_authority(tmp_pat
     assert "localhost" in names.get_values_for_type(x509.DNSName)
     assert {str(one) for one in names.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "::1"}
     assert not node.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+class AclAdmin:
+    """An admin client that only keeps the ACLs that it is to create."""
+
+    def __init__(self) -> None:
+        self.acls: list[Acl] = []
+
+    def upsert_user_scram_credential(self, user: str, password: str, *, mechanism: str) -> None:
+        pass
+
+    def create_acls(self, acls: list[Acl]) -> dict[Acl, None]:
+        self.acls += acls
+        return dict.fromkeys(acls)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_the_user_may_only_read_the_topics_of_the_cluster_whether_they_exist_or_not(tmp_path: Path, topic: str) -> None:
+    files, admin = SecureFiles(tmp_path), AclAdmin()
+    files.make()
+    files.add_client(admin)  # type: ignore[arg-type]
+    authorizer = StandardAuthorizer(
+        frozenset(), open_without_acls=False, levels={"root": "OFF"}, log=DecisionLog(lambda: 0)
+    )
+    for acl in admin.acls:
+        kind, pattern, operation, permission = acl.codes()
+        authorizer.add(StoredAcl(kind, acl.name, pattern, acl.principal, acl.host, operation, permission))
+
+    def may(operation: AclOperation, name: str) -> bool:
+        user = Principal("User", "alice")
+        return authorizer.allows(user, "127.0.0.1", operation, AclResourceType.TOPIC, name, log_denied=False)
+
+    reading = {AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS}
+    assert {operation for operation in TOPIC_OPERATIONS if may(operation, topic)} == reading
+    assert all(may(operation, "flights") for operation in TOPIC_OPERATIONS)
 
 
 def test_a_cluster_without_security_does_not_become_a_secured_one(tmp_path: Path) -> None:
