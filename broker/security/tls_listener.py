@@ -168,6 +168,8 @@ def _alternative_names(certificate: x509.Certificate) -> set[str]:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return set()
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise InvalidTlsSetting("ssl.keystore.location", f"a certificate has a malformed extension: {error}") from None
     return {str(name.value) for name in extension.value}
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from minikafka.protocol.counted import counted
 
-__all__ = ["DamagedStore", "JavaKeyStore", "PrivateKeyEntry", "WrongPassword", "is_jks", "read_jks"]
+__all__ = ["DamagedStore", "JavaKeyStore", "PrivateKeyEntry", "WrongPassword", "der_value", "is_jks", "read_jks"]
 
 MAGIC = b"\xfe\xed\xfe\xed"
 _DIGEST_SIZE = 20
@@ -145,18 +145,18 @@ class _Reader:
 
 def _protected_data(info: bytes) -> bytes:
     """The encrypted data of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { OID, NULL }, OCTET STRING }."""
-    whole = _der(info, 0x30)[0]
-    algorithm, rest = _der(whole, 0x30)
+    whole = der_value(info, 0x30)[0]
+    algorithm, rest = der_value(whole, 0x30)
     if not algorithm.startswith(_PROTECTOR_OID):
         raise DamagedStore("its private key is encrypted in an unknown way")
-    data = _der(rest, 0x04)[0]
+    data = der_value(rest, 0x04)[0]
     if len(data) < 2 * _DIGEST_SIZE:
         raise DamagedStore("its private key is too short")
     return data
 
 
-def _der(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the first DER value, which has this tag, and what follows it."""
+def der_value(data: bytes, tag: int) -> tuple[bytes, bytes]:
+    """The content of the first DER value, which has this tag, and what follows it. Raises DamagedStore."""
     reader = _Reader(data)
     if reader.take(1)[0] != tag:
         raise DamagedStore("its private key is malformed")

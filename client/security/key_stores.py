@@ -6,7 +6,8 @@ Source: `DefaultSslEngineFactory`, `sun.security.validator.TrustStoreUtil`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cryptography import x509
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from minikafka.client.security import jks, pem
+from minikafka.client.security.key_derivations import check_key, check_store
 from minikafka.client.security.named_files import UnreadableFile, read_named_file
 from minikafka.client.security.tls_settings import InvalidTlsSetting, KeyStore, TrustStore
 
@@ -166,6 +168,8 @@ def _pem_key(text: str, password: str | None, setting: str) -> PrivateKeyTypes:
         raise InvalidTlsSetting("ssl.key.password", f"is missing: the private key of {setting} is encrypted")
     if not is_encrypted and password is not None:
         raise InvalidTlsSetting("ssl.key.password", f"must not be set: the private key of {setting} is not encrypted")
+    if block.startswith(b"-----BEGIN ENCRYPTED"):  # the old format, with headers, derives keys at once
+        _check_derivation(block, setting)
     try:
         return serialization.load_pem_private_key(block, None if password is None else password.encode())
     except Exception as error:  # noqa: BLE001 (the library has several, and they may quote the input)
@@ -174,21 +178,38 @@ def _pem_key(text: str, password: str | None, setting: str) -> PrivateKeyTypes:
         raise InvalidTlsSetting(setting, f"its private key cannot be used ({type(error).__name__})") from None
 
 
+def _check_derivation(block: bytes, setting: str) -> None:
+    try:
+        check_key(pem.content_of(block))
+    except ValueError as error:
+        raise InvalidTlsSetting(setting, f"its private key cannot be used: {error}") from None
+
+
+@contextmanager
+def _of_library(setting: str, problem: str) -> Iterator[None]:
+    """Let what the library raises in the block be an InvalidTlsSetting."""
+    try:
+        yield
+    except InvalidTlsSetting:
+        raise
+    except Exception as error:  # noqa: BLE001 (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion …)
+        raise InvalidTlsSetting(setting, f"{problem}: {error}") from None
+
+
 def _pem_certificates(text: str, setting: str, lacking: str) -> tuple[x509.Certificate, ...]:
     blocks = pem.certificate_blocks(text)
     if not blocks:
         raise InvalidTlsSetting(setting, f"{lacking} in PEM format (a block CERTIFICATE)")
-    try:
+    with _of_library(setting, "has a malformed certificate"):
         return tuple(x509.load_pem_x509_certificates(blocks))
-    except ValueError as error:
-        raise InvalidTlsSetting(setting, f"has a malformed certificate: {error}") from None
 
 
 def _matched(key: PrivateKeyTypes, chain: Sequence[x509.Certificate], setting: str) -> Identity:
     """The key with its certificates. Raises InvalidTlsSetting if the first certificate is of another key."""
-    if key.public_key().public_bytes(*_PUBLIC_FORM) != chain[0].public_key().public_bytes(*_PUBLIC_FORM):
-        subject = chain[0].subject.rfc4514_string()
-        raise InvalidTlsSetting(setting, f"the first certificate ({subject}) does not belong to the private key")
+    with _of_library(setting, "the first certificate cannot be used"):
+        if key.public_key().public_bytes(*_PUBLIC_FORM) != chain[0].public_key().public_bytes(*_PUBLIC_FORM):
+            subject = chain[0].subject.rfc4514_string()
+            raise InvalidTlsSetting(setting, f"the first certificate ({subject}) does not belong to the private key")
     return Identity(key, tuple(chain))
 
 
@@ -197,17 +218,14 @@ def _contents(location: str, password: str | None, key_password: str | None, pre
     data = _read(location, f"{prefix}.location")
     if data.lstrip().startswith(b"-----BEGIN"):
         raise InvalidTlsSetting(f"{prefix}.type", f"{location} is in PEM format: set {prefix}.type=PEM")
-    try:
-        if jks.is_jks(data):
-            return _jks_contents(data, password, key_password)
-        return _pkcs12_contents(data, password, key_password)
-    except jks.WrongPassword:
-        wrong = f"is wrong for {location}, or the file was changed"
-        raise InvalidTlsSetting(f"{prefix}.password", wrong) from None
-    except ValueError as error:
-        if isinstance(error, InvalidTlsSetting):
-            raise
-        raise InvalidTlsSetting(f"{prefix}.location", f"{location} is no usable key store: {error}") from None
+    with _of_library(f"{prefix}.location", f"{location} is no usable key store"):
+        try:
+            if jks.is_jks(data):
+                return _jks_contents(data, password, key_password)
+            return _pkcs12_contents(data, password, key_password)
+        except jks.WrongPassword:
+            wrong = f"is wrong for {location}, or the file was changed"
+            raise InvalidTlsSetting(f"{prefix}.password", wrong) from None
 
 
 def _jks_contents(data: bytes, password: str | None, key_password: str | None) -> _Contents:
@@ -230,6 +248,7 @@ def _pkcs12_contents(data: bytes, password: str | None, key_password: str | None
     if key_password is not None and key_password != password:
         reason = "must equal ssl.keystore.password: a PKCS12 store has one password"
         raise InvalidTlsSetting("ssl.key.password", reason)
+    check_store(data)
     try:
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError as error:

@@ -5,12 +5,13 @@ A text in a properties file often is one line. Source: `DefaultSslEngineFactory.
 
 from __future__ import annotations
 
+import base64
 import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 
-__all__ = ["certificate_blocks", "private_key_block"]
+__all__ = ["certificate_blocks", "content_of", "private_key_block"]
 
 _MARK = re.compile(r"-----(BEGIN|END) ([A-Z0-9 ]+)(?=-----)")
 _DASHES = len("-----")
@@ -26,6 +27,11 @@ def certificate_blocks(text: str) -> bytes:
 def private_key_block(text: str) -> bytes:
     """The first private key of a text, as PEM; b"" if there is none."""
     return next((block for label, block in _blocks(text) if label.endswith("PRIVATE KEY")), b"")
+
+
+def content_of(block: bytes) -> bytes:
+    """The bytes in a block without headers. Raises ValueError for any other block."""
+    return base64.b64decode(b"".join(block.splitlines()[1:-1]), validate=True)
 
 
 def _blocks(text: str) -> Iterator[tuple[str, bytes]]:

@@ -160,8 +160,13 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     trusted = read_trusted(settings.trust_store)
     if trusted is None:
         context.load_default_certs()
-    else:
+        return
+    try:
         context.load_verify_locations(cadata=b"".join(_distinct(trusted)))
+    except ssl.SSLError as error:
+        of = "location" if settings.trust_store.certificates is None else "certificates"
+        reason = f"OpenSSL refuses a certificate: {error.reason or error}"
+        raise InvalidTlsSetting(f"ssl.truststore.{of}", reason) from None
 
 
 def _distinct(certificates: Sequence[x509.Certificate]) -> dict[bytes, None]:

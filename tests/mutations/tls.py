@@ -13,7 +13,49 @@ _TRANSPORT = "tests/broker/connections/test_tls_transport.py"
 _RECORDS = "tests/broker/connections/test_tls_records.py"
 _CUT_RECORDS = "tests/controller/test_tls_records.py"
 
+_DERIVATIONS, _DAMAGED = "tests/client/security/test_key_derivations.py", "tests/client/security/test_damaged_stores.py"
+
 MUTATIONS = (
+    Mutation(
+        "a private key may ask for any number of iterations",
+        "client/security/key_stores.py",
+        "        _check_derivation(block, setting)\n",
+        "        pass\n",
+        (f"{_DERIVATIONS}::test_a_key_with_headers_is_refused_as_nobody_can_say_what_it_costs",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "the authentication code of a key store may ask for any number of iterations",
+        "client/security/key_derivations.py",
+        "    _check(store, mac[:1])\n",
+        "    _check(store, [])\n",
+        (_DERIVATIONS,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a trusted certificate that OpenSSL refuses ends the node",
+        "client/security/tls_contexts.py",
+        "    except ssl.SSLError as error:\n        of = ",
+        "    except ssl.SSLEOFError as error:\n        of = ",
+        (_DAMAGED,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a certificate whose key is of an unknown kind ends the node",
+        "client/security/key_stores.py",
+        "    except Exception as error:  # noqa: BLE001 (ValueError, TypeError,",
+        "    except OSError as error:  # noqa: BLE001 (ValueError, TypeError,",
+        (_DAMAGED,),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
+        "a new certificate with malformed alternative names ends the node",
+        "broker/security/tls_listener.py",
+        "    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:\n",
+        "    except x509.InvalidVersion as error:\n",
+        (_DAMAGED,),
+        seeds=TEST_ONLY,
+    ),
     Mutation(
         "blocks within a block of a PEM text are taken for blocks",
         "client/security/pem.py",
