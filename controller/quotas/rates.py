@@ -115,5 +115,6 @@ class TokenBucket:
 
 
 def rounded(throttle_ms: float) -> int:
-    """Return a throttle time as a whole number of milliseconds, as Java rounds, within `THROTTLE_MS_MAX`."""
-    return min(int(throttle_ms + 0.5), THROTTLE_MS_MAX)
+    """Return a throttle time, infinite with the smallest limits, in whole milliseconds, as Java rounds, within
+    `THROTTLE_MS_MAX`."""
+    return int(min(throttle_ms + 0.5, THROTTLE_MS_MAX))

@@ -11,6 +11,14 @@ _CONNECTIONS = "broker/quotas/connection_rates.py"
 
 MUTATIONS = (
     Mutation(
+        "an infinite throttle time ends the node",
+        _RATES,
+        "    return int(min(throttle_ms + 0.5, THROTTLE_MS_MAX))\n",
+        "    return min(int(throttle_ms + 0.5), THROTTLE_MS_MAX)\n",
+        ("tests/broker/quotas/test_extreme_quotas.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "a quota that is not a number limits",
         "controller/quotas/changes.py",
         "return math.inf if value is not None and math.isnan(value) else value",
