@@ -37,7 +37,10 @@ def distinguished_name(certificate: bytes) -> str:
     Raises:
         ValueError: The certificate is malformed.
     """
-    name = x509.load_der_x509_certificate(certificate).subject.public_bytes()
+    try:
+        name = x509.load_der_x509_certificate(certificate).subject.public_bytes()
+    except (TypeError, x509.InvalidVersion) as error:  # which OpenSSL does not mind
+        raise ValueError(f"the certificate is malformed: {error}") from None
     parts = [_part(content) for tag, content, _ in _values(_values_of(name, _SEQUENCE)) if tag == _SET]
     return ",".join(reversed(parts))
 

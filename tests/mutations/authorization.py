@@ -13,6 +13,14 @@ _TESTS = ("tests/controller/security/test_standard_authorizer.py",)
 
 MUTATIONS = (
     Mutation(
+        "the odd certificate of a client ends a controller",
+        "broker/security/certificate_principals.py",
+        "    except (TypeError, x509.InvalidVersion) as error:  # which",
+        "    except UnicodeError as error:  # which",
+        ("tests/broker/security/test_certificate_principals.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the user of a secured cluster may create the topics of the cluster before the cluster does",
         "cli/clusters/secure_files.py",
         'CHANGES_OF_TOPICS = ("create", ',

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -146,3 +149,26 @@ def test_a_name_to_which_no_rule_applies_has_no_principal(rules: str) -> None:
 def test_malformed_rules_are_refused(rules: str) -> None:
     with pytest.raises(InvalidRule, match="Invalid rule"):
         principal_mapper(rules)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_damaged_certificates_the_name_is_a_value_error(seed: int) -> None:
+    """A controller listener refuses such a client: OpenSSL minds neither an odd version nor the type of a name."""
+    random, whole = Random(seed), Authority().issue("CN=carol,OU=hr,O=acme", hosts=()).der
+    near = whole.rindex(b"\x55\x04\x03")
+    for _ in range(3000):
+        changed = bytearray(whole)
+        place = random.randrange(len(whole)) if random.random() < 0.4 else near + random.randrange(-30, 12)
+        changed[place] = random.choice((0, 2, 3, 4, 12, 19, 20, 30, 0x80, 0xFF, random.randrange(256)))
+        with suppress(ValueError):
+            distinguished_name(bytes(changed))
+
+
+def test_a_name_of_bits_and_an_unknown_version_are_refused() -> None:
+    whole = Authority().issue("CN=carol", hosts=()).der
+    name = b"\x06\x03\x55\x04\x03\x0c\x05carol"
+    bits = whole.replace(name, name.replace(b"\x0c", b"\x03"))
+    for changed in (bits, whole.replace(b"\x02\x01\x02", b"\x02\x01\x09", 1)):
+        assert changed != whole
+        with pytest.raises(ValueError, match="the certificate is malformed"):
+            distinguished_name(changed)
