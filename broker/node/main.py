@@ -253,7 +253,7 @@ async def _serve(
     system = System(
         disk=RealDisk(open_files_max=files),
         now_ms=wall_clock_ms,
-        random=random.Random(),
+        random=random.SystemRandom(),  # from the ids that others see, nobody can compute those of topics
         log_levels=levels,
         connections_max=connections_max(descriptors),
         tools_max=tools_max(descriptors),

@@ -13,6 +13,14 @@ _TESTS = ("tests/controller/security/test_standard_authorizer.py",)
 
 MUTATIONS = (
     Mutation(
+        "who sees some hundred ids of a node can compute those of topics that he may not see",
+        "broker/node/main.py",
+        "random=random.SystemRandom(),",
+        "random=random.Random(),",
+        ("tests/broker/node/test_randomness.py",),
+        seeds=TEST_ONLY,
+    ),
+    Mutation(
         "the odd certificate of a client ends a controller",
         "broker/security/certificate_principals.py",
         "    except (TypeError, x509.InvalidVersion) as error:  # which",
