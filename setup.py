@@ -11,7 +11,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-SUBPACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+SUBPACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage", "testing")
 
 
 def folders() -> list[str]:

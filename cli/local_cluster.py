@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from minikafka.broker.node.directory_kinds import why_no_cluster
+from minikafka.broker.node.free_ports import free_port
 from minikafka.cli.arguments.contexts import DEFAULT_PORT
 from minikafka.cli.clusters.cluster_arguments import read, read_timeout
 from minikafka.cli.clusters.cluster_layout import (
@@ -43,7 +44,6 @@ from minikafka.cli.clusters.cluster_layout import (
     properties,
     voters,
 )
-from minikafka.cli.clusters.free_ports import free_port
 from minikafka.cli.clusters.node_files import NodeFiles, Wanted, moved_from, read_settings, settings_in
 from minikafka.cli.clusters.node_process import has_ended, pid_of_node, send
 from minikafka.cli.clusters.secure_files import SecureFiles

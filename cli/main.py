@@ -24,6 +24,7 @@ COMMANDS = {
     "server": "Run a node.",
     "storage": "Format data directories, and show what they contain.",
     "cluster": "Run a local cluster, one process per node.",
+    "testing": "Run clusters for tests, with faults on demand.",
     "topics": "Create, list, describe, alter and delete topics.",
     "configs": "Describe and alter settings, and the quotas of clients.",
     "produce": "Send lines as records.",

@@ -8,7 +8,7 @@ from support.file_list import FOLDERS, PAGE, ROOT, file_list, folders, is_api, s
 
 FILES = [path for top in FOLDERS for folder in folders(ROOT / top) for path in sorted(folder.glob("*.py"))]
 SUMMARISED = [path for path in FILES if not is_api(path)]
-TOPS = "broker|cli|client|controller|docker|protocol|spark_connector|storage|tests|docs"
+TOPS = "broker|cli|client|controller|docker|protocol|spark_connector|storage|testing|tests|docs"
 MENTION = re.compile(rf"`((?:{TOPS})/[\w/.-]+\.\w+)`")
 PAGES = ("ARCHITECTURE.md", "STYLE.md", "DECISIONS.md", "README.md", "docs/spark.md", "docs/docker.md")
 SUMMARY_MAX = 160

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage", "testing")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from minikafka.cli.main import COMMANDS, module_of
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage", "testing")
 SOURCES = sorted(path for package in (*PACKAGES, "package") for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PROGRAMS = sorted(path for folder in ("bench", "docker", "examples") for path in (ROOT / folder).rglob("*.py"))
@@ -20,6 +20,9 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
 
 IMPORTS_TRIO = {
+    "testing/faults/faulty_handlers.py",
+    "testing/host/clock.py",
+    "testing/host/node_thread.py",
     "storage/disks/worker_process.py",
     "broker/apis/fetch.py",
     "broker/connections/connection.py",
@@ -105,6 +108,7 @@ SEAMS = {
     "broker/node/log_writer.py": {"threading", "os"},  # beside the loop, which must not wait for a reader
     "broker/node/full_disk.py": {"os"},  # asks the file system how much room is left
     "broker/node/start_errors.py": {"os"},  # asks the machine why a start of `main.py` failed
+    "broker/node/free_ports.py": {"socket", "random"},  # before nodes are started
     "broker/node/holders.py": {"os"},  # likewise
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
     "broker/node/downloads.py": {"socket", "time"},  # `System.download`, in a worker thread
@@ -131,8 +135,9 @@ BANNED_CALLS = {"open", "input", "print"}
 PURE_FROM = {"random": {"Random"}, "uuid": {"UUID"}, "time": set[str]()}
 """Allowed names of banned modules: types of objects that are passed as arguments."""
 
-USES_THE_SYSTEM = ("cli/", "client/")
-"""The command line creates clocks, files and processes; tests/client/connections/test_seams.py covers the client."""
+USES_THE_SYSTEM = ("cli/", "client/", "testing/")
+"""The command line and clusters for tests create clocks, threads and processes; tests/client/connections/test_seams.py
+covers the client."""
 
 
 def name(path: Path) -> str:
@@ -200,6 +205,7 @@ def test_system_resources_are_passed_as_arguments(path: Path) -> None:
 def test_every_module_is_imported() -> None:
     modules = {module_name(path): path for path in SOURCES}
     used = {entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values()}
+    used |= set(pyproject()["project"]["entry-points"]["pytest11"].values())
     used |= set(map(module_of, COMMANDS))
     for path in EVERYTHING:
         for module, what in imported(ast.parse(path.read_text())):

@@ -64,17 +64,18 @@ _IDENTIFYING = frozenset(
 """The fields of an item that a refusal repeats; all other fields have their defaults."""
 
 
-def refusal_of(request: Any, response: type, version: int, error: KafkaError) -> Any:
+def refusal_of(request: Any, response: type, version: int, error: KafkaError, *, of_items: bool = False) -> Any:
     """Build the response to a request that fails as a whole.
 
     Args:
         response: The class of the response.
         version: The version of the response.
         error: The error, whose code and text are written into the response.
+        of_items: Refuse the items of the request, where the response repeats them, and not the request as a whole.
     """
     refused = fresh(response)
     fields = [field for field in fields_of(response) if version in field.versions]
-    whole = any(field.name in _ERRORS for field in fields)
+    whole = not of_items and any(field.name in _ERRORS for field in fields)
     is_fetch = response.__name__ == _FETCH and version < _FETCH_BY_ID
     both = response.__name__ in _BOTH or (is_fetch and not isinstance(error, _OF_SESSIONS))
     for field in fields:
@@ -82,7 +83,7 @@ def refusal_of(request: Any, response: type, version: int, error: KafkaError) ->
             setattr(refused, field.name, _repeated(request, field, version, error))
     if response.__name__ in _NULL:
         setattr(refused, _NULL[response.__name__], None)
-    return _with_error(refused, error)
+    return refused if of_items else _with_error(refused, error)
 
 
 def _with_error(refused: Any, error: KafkaError) -> Any:

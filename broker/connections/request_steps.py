@@ -1,19 +1,23 @@
-"""The interfaces of the steps that surround a handler: quotas and observer.
+"""The interfaces of the steps that surround a handler: quotas, observer, and what stands in front of handlers in tests.
 
 A node uses these defaults:
 
     throttle     enforces client quotas      default: none
     measure      observes completed requests default: `request_log.RequestLog`
+    interpose    sees each request before its handler, in nodes for tests    default: none
 
 A handler authorizes its request itself (`RequestContext.access`), since Kafka's checks differ for each API. Pure. The
 metrics need no step: `request_times` counts requests beside the steps, so that they cost little.
 """
 
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.routes import Route
 from minikafka.broker.quotas.request_meter import RequestMeter
+
+S = TypeVar("S")
 
 
 class Quotas(Protocol):
@@ -48,4 +52,12 @@ class RequestObserver(Protocol):
         throttle_ms: int,
     ) -> None:
         """Called when a response is ready to send. `duration_s` runs from the whole frame to the encoded response."""
+        ...
+
+
+class Interposer(RequestObserver, Protocol):
+    """Stands in front of the handlers of a node. While `enabled` is true, as it always is, no request passes it by."""
+
+    def routes(self, routes: dict[int, Route[S]]) -> dict[int, Route[S]]:
+        """Return the routing table with handlers in place of those given."""
         ...

@@ -182,9 +182,19 @@ class SocketTransport:
     async def _send_file(self, part: FileSlice) -> None:
         part.file.hold()  # the descriptor stays open if the segment is deleted meanwhile
         try:
-            await self._send_slice(part.file.fileno(), part.position, len(part))
+            descriptor = part.file.fileno()
+            if descriptor < 0:
+                await self._send_read(part)
+            else:
+                await self._send_slice(descriptor, part.position, len(part))
         finally:
             part.file.release()
+
+    async def _send_read(self, part: FileSlice) -> None:
+        """Send a slice of a file in memory."""
+        raw = self._raw
+        for piece in _read(part):
+            await self._moves.send(raw, memoryview(piece), STEP_SIZE_BYTES, partial(_send, raw, 0))
 
     async def _send_slice(self, source: int, position: int, left: int) -> None:
         while left:

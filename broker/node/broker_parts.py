@@ -140,6 +140,8 @@ class BrokerParts:
         # The telemetry APIs are advertised only if a metrics listener shows their data.
         advertised = TELEMETRY_KEYS if config.metrics_listener is not None else ()
         routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS), advertised=advertised)
+        if system.interposer is not None:
+            routes = system.interposer.routes(routes)
         slots = usable_slots(config.number("max.incremental.fetch.session.cache.slots"))
         return Services(
             system.now_ms,
@@ -176,7 +178,7 @@ class BrokerParts:
             clock=trio.current_time,
             authorizer=self.controller.authorizer,
             quotas=self.runtime_settings.quotas,
-            observer=RequestLog(setup.log_levels, ROOT),
+            observer=system.interposer or RequestLog(setup.log_levels, ROOT),
             large_messages=large_messages,
             long_polls=self.long_polls,
             shortcuts={usual_produce.KEY: usual.answer},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from minikafka.broker.connections.listening import Listen
+from minikafka.broker.connections.request_steps import Interposer
 from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.node.downloads import download
 from minikafka.broker.node.logging_setup import ROOT
@@ -26,6 +27,7 @@ class System:
         disk: The disk for all data of the node.
         now_ms: The wall clock, in milliseconds since 1970.
         steady: Seconds that only grow, cheap to read, for measuring short times; None for trio's clock.
+        interposer: Stands in front of the handlers, to inject faults; only nodes of `minikafka.testing` have one.
         random: The randomness for ids, the placement of replicas, backoff and election timeouts.
         peers: Connects the nodes of a cluster on their controller listeners.
         listen: Binds a listener for clients.
@@ -49,6 +51,7 @@ class System:
     tools_max: int = sys.maxsize
     loop: StepWatch | None = None
     steady: Callable[[], float] | None = None
+    interposer: Interposer | None = None
 
     def loop_rounds(self) -> int:
         """The number of rounds of the event loop that have begun; always 0 if `loop` is None."""

@@ -21,7 +21,7 @@ from minikafka.protocol.settings.registry import STATIC_SETTINGS, listener_base_
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages()}
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#+ (?P<text>.+?)(?: \{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
-FOLDERS = "broker|cli|client|controller|protocol|storage|spark_connector|tests|examples|bench|docs"
+FOLDERS = "broker|cli|client|controller|protocol|storage|spark_connector|testing|tests|examples|bench|docs"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
 every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 MAKE = re.compile(r"^(?P<target>[a-z-]+):", re.MULTILINE)

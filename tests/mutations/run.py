@@ -17,7 +17,7 @@ from pathlib import Path
 from mutations import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage", "testing")
 LISTS = (
     "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
     "compaction", "groups", "edges", "client", "client_lives", "command_line", "spark_sink", "membership",

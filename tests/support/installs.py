@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SUBPACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+SUBPACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage", "testing")
 SOURCES = (*SUBPACKAGES, "package", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 SETUPTOOLS_MIN = 77
 
@@ -78,9 +78,9 @@ def copied(folder: Path) -> Path:
 def build(checkout: Path, target: Path, *options: str) -> None:
     """Distributions of a checkout. Skips where there is nothing to build them with."""
     if importlib.util.find_spec("build") is None:
-        pytest.skip("the package `build` is missing: pip install 'minikafka[test]'")
+        pytest.skip("the package `build` is missing: pip install 'minikafka[dev]'")
     if int(importlib.metadata.version("setuptools").partition(".")[0]) < SETUPTOOLS_MIN:
-        pytest.skip(f"setuptools is older than {SETUPTOOLS_MIN}: pip install 'minikafka[test]'")
+        pytest.skip(f"setuptools is older than {SETUPTOOLS_MIN}: pip install 'minikafka[dev]'")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), *options, str(checkout)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)

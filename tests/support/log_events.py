@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "log-events.md"
-PACKAGES = ("broker", "cli", "client", "controller", "spark_connector", "storage")
+PACKAGES = ("broker", "cli", "client", "controller", "spark_connector", "storage", "testing")
 LEVELS = {
     "debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error",
     "critical": "critical",
