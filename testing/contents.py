@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Contents"]
 
 POLL_S = 0.005
+GROUP_TOPIC = "__consumer_offsets"
 READ_MS = 50
 T = TypeVar("T")
 
@@ -127,6 +128,48 @@ class Contents:
         except GroupIdNotFoundError:
             return 0
         return len(description.members) if description.state == "Stable" else 0
+
+
+    # -- leaders and fencing -------------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int) -> int:
+        return self.admin.describe_topic(topic).partitions[partition].leader
+
+    def elect(self, topic: str, partition: int, node: int, timeout: float) -> None:
+        from minikafka.client import TopicPartition
+
+        at = TopicPartition(topic, partition)
+        replicas = self.admin.describe_topic(topic).partitions[partition].replicas
+        if node not in replicas:
+            raise ValueError(f"node {node} has no replica of {topic}-{partition}; nodes with one: {replicas}")
+        wanted = [node, *(one for one in replicas if one != node)]
+        self.admin.alter_partition_reassignments({at: wanted})
+
+        def elected() -> int:
+            self.admin.elect_leaders([at])
+            return self.leader(topic, partition)
+
+        until(elected, lambda leader: leader == node, timeout, f"node {node} leads {topic}-{partition}")
+
+    def move_coordinator(self, group: str, timeout: float) -> int:
+        from minikafka.broker.coordinator.runtime import partition_for
+
+        before = self.admin.describe_group(group).coordinator
+        partition = partition_for(group, len(self.admin.describe_topic(GROUP_TOPIC).partitions))
+        replicas = self.admin.describe_topic(GROUP_TOPIC).partitions[partition].replicas
+        others = [one for one in replicas if one != before]
+        if not others:
+            raise ValueError(f"only node {before} can coordinate group {group!r}")
+        self.elect(GROUP_TOPIC, partition, others[0], timeout)
+        wanted = f"node {others[0]} coordinates group {group!r}"
+        until(lambda: self.admin.describe_group(group).coordinator, lambda found: found == others[0], timeout, wanted)
+        return others[0]
+
+    def fence(self, transactional_id: str) -> None:
+        from minikafka.client.blocking import Producer
+
+        with Producer(self._servers(), client_id=HELPER, transactional_id=transactional_id):
+            pass  # it has the next epoch
 
 
 def until(read: Callable[[], T], is_reached: Callable[[T], bool], timeout: float, wanted: str) -> T:

@@ -294,6 +294,51 @@ class KafkaCluster:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
+    def isolate(self, node: int, from_: int | str | None = None, *, one_way: bool = False) -> FaultHandle:
+        """Cut a node off: its connections are closed and refused, as by a firewall that rejects.
+
+        Args:
+            from_: Another node; `nodes` for all of them; None for all nodes and all clients.
+            one_way: The node cannot connect to other nodes, but they to it.
+        """
+        return self._fault("isolate", node=node, from_=from_, one_way=one_way)
+
+    def fill_disk(self, node: int) -> FaultHandle:
+        """Leave no room on the disk of a node."""
+        return self._fault("fill_disk", node=node)
+
+    def fail_disk(self, node: int) -> FaultHandle:
+        """Let all writes to the disk of a node fail. A broker whose only directory has failed ends, as in Kafka."""
+        return self._fault("fail_disk", node=node)
+
+    def skew_clock(self, node: int, seconds: float) -> FaultHandle:
+        """Set the wall clock of a node so far ahead of that of the others; behind it, if `seconds` is negative."""
+        return self._fault("skew_clock", node=node, seconds=seconds)
+
+    def elect(self, topic: str, partition: int, node: int, *, timeout: float = TIMEOUT_S) -> None:
+        """Make a node, which has a replica, the leader of a partition. Raises ValueError, TimeoutError."""
+        self._contents.elect(topic, partition, node, timeout)
+
+    def move_coordinator(self, group: str, *, timeout: float = TIMEOUT_S) -> int:
+        """Let another node coordinate a group; returns its id. Raises ValueError if no other node can."""
+        return self._contents.move_coordinator(group, timeout)
+
+    def fence(self, transactional_id: str) -> None:
+        """Fence the producers of a transactional id, as a new instance of the program does."""
+        self._contents.fence(transactional_id)
+
+    def apply_retention(self) -> None:
+        """Delete, of all topics, what retention allows to delete now."""
+        self._control.post("/logs/apply_retention")
+
+    def roll_segment(self, topic: str | None = None) -> None:
+        """Begin new segments, of one topic or of all."""
+        self._control.post("/logs/roll_segment", topic=topic)
+
+    def corrupt(self, topic: str, partition: int, offset: int) -> None:
+        """Damage the stored batch that has an offset: its checksum is wrong then. Raises ValueError if there is none."""
+        self._control.post("/logs/corrupt", topic=topic, partition=partition, offset=offset)
+
     @property
     def nodes(self) -> dict[int, str]:
         """The state of each node, by id: `running`, `paused` or `down`."""

@@ -22,6 +22,7 @@ FUNCTION_LINES_MAX = 50
 IMPORTS_TRIO = {
     "testing/faults/faulty_handlers.py",
     "testing/host/clock.py",
+    "testing/host/links.py",
     "testing/host/node_thread.py",
     "storage/disks/worker_process.py",
     "broker/apis/fetch.py",

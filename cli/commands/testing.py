@@ -35,7 +35,7 @@ def settings_in(context: click.Context, parameter: click.Parameter, given: Seque
 
 
 @testing.command()
-@click.option("--brokers", type=Whole(1, 9), default=1, show_default=True, help="Number of brokers.")
+@click.option("--brokers", type=Whole(1, 9), default=1, help="Number of brokers, at most 9.  [default: 1]")
 @click.option(
     "--control", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT",
     help="Address of the control server, which speaks HTTP and JSON; port 0 picks a free one.",
@@ -44,7 +44,10 @@ def settings_in(context: click.Context, parameter: click.Parameter, given: Seque
     "--set", "settings", multiple=True, metavar="NAME=VALUE", callback=settings_in,
     help="Setting of all nodes, by Kafka's name; repeatable.",
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "warn", "error"]), default="warn", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warn", "error"]), default="warn", show_default=True,
+    help="Lowest level of the log events that are written to standard error.",
+)
 @click.option("--until-eof", is_flag=True, help="End when standard input ends, as it does with the program that asks.")
 def serve(brokers: int, control: str, settings: dict[str, str], log_level: str, *, until_eof: bool) -> None:
     """Run a cluster for tests, with its data in memory, until SIGTERM or Ctrl-C.

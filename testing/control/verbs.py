@@ -13,6 +13,7 @@ from minikafka.protocol.apis import APIS
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import fields_of
 from minikafka.testing.faults.fault import Action, Fault, Limits, Selection
+from minikafka.testing.host.node_faults import NodeFaults
 from minikafka.testing.host.nodes import BROKERS_MAX, Nodes
 
 __all__ = ["BadRequest", "Verbs"]
@@ -20,6 +21,7 @@ __all__ = ["BadRequest", "Verbs"]
 WAIT_S_MAX = 3600.0
 SECONDS_MAX = 86_400.0
 COUNT_MAX = 2**31 - 1
+OFFSET_MAX = 2**63 - 1
 _SELECTION = frozenset(Selection.__dataclass_fields__)
 _LIMITS = frozenset(Limits.__dataclass_fields__)
 _OF_VERBS = {
@@ -29,7 +31,14 @@ _OF_VERBS = {
     "disconnect": ("before", "halfway", "after_response"),
     "throttle": ("ms",),
 }
-"""The arguments of each verb of a fault, beside those that all have."""
+"""The arguments of each verb of a fault of requests, beside those that all have."""
+_OF_NODES = {
+    "isolate": ("from_", "one_way"),
+    "fill_disk": (),
+    "fail_disk": (),
+    "skew_clock": ("seconds",),
+}
+"""The arguments of each verb of a fault of a node, beside the node."""
 _MOMENTS = {"before": "before", "halfway": "halfway", "after_response": "after"}
 _APIS = {api.name: api for api in APIS.values()}
 
@@ -43,6 +52,7 @@ class Verbs:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
+        self._node_faults = NodeFaults(nodes)
 
     def cluster(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The addresses of the cluster, and the state of each node."""
@@ -73,8 +83,10 @@ class Verbs:
     def add_fault(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Put a fault into force."""
         verb = given.get("verb")
+        if isinstance(verb, str) and verb in _OF_NODES:
+            return described(self._add_node_fault(verb, given))
         if not isinstance(verb, str) or verb not in _OF_VERBS:
-            raise BadRequest(f"verb must be one of {', '.join(_OF_VERBS)}, not {verb!r}")
+            raise BadRequest(f"verb must be one of {', '.join([*_OF_VERBS, *_OF_NODES])}, not {verb!r}")
         given = dict(given)
         if verb == "disconnect" and isinstance(given.get("after"), bool):  # `after` is a number of requests elsewhere
             given["after_response"] = given.pop("after")
@@ -82,6 +94,18 @@ class Verbs:
         selection = selection_of(given)
         action = action_of(verb, given, selection)
         return described(self._nodes.faults.add(selection, action, limits_of(given)))
+
+    def _add_node_fault(self, verb: str, given: Mapping[str, Any]) -> Fault:
+        known(given, ("verb", "node", *_OF_NODES[verb]))
+        node = whole(given, "node", 1, BROKERS_MAX)
+        if node is None:
+            raise BadRequest(f"{verb} needs node")
+        if verb == "isolate":
+            from_ = "nodes" if given.get("from_") == "nodes" else whole(given, "from_", 1, BROKERS_MAX)
+            return self._node_faults.isolate(node, from_, one_way=flag(given, "one_way"))
+        if verb == "skew_clock":
+            return self._node_faults.skew_clock(node, number(given, "seconds", -1e9, 1e9, default=0.0))
+        return self._node_faults.fill_disk(node) if verb == "fill_disk" else self._node_faults.fail_disk(node)
 
     def fault(self, fault_id: int) -> dict[str, Any]:
         """A fault, with its hits. Raises LookupError."""
@@ -118,6 +142,25 @@ class Verbs:
             raise BadRequest(f"a node has the verbs {', '.join(verbs)}, not {verb!r}")
         verbs[verb](node_id)
         return self.cluster({})
+
+    def logs(self, verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Do something to the logs of all nodes: `apply_retention`, `roll_segment` or `corrupt`."""
+        if verb == "apply_retention":
+            known(given, ())
+            self._node_faults.apply_retention()
+        elif verb == "roll_segment":
+            known(given, ("topic",))
+            self._node_faults.roll_segment(text(given, "topic"))
+        elif verb == "corrupt":
+            known(given, ("topic", "partition", "offset"))
+            topic, partition = text(given, "topic"), whole(given, "partition", 0, COUNT_MAX)
+            offset = whole(given, "offset", 0, OFFSET_MAX)
+            if topic is None or partition is None or offset is None:
+                raise BadRequest("corrupt needs topic, partition and offset")
+            self._node_faults.corrupt(topic, partition, offset)
+        else:
+            raise BadRequest(f"logs have the verbs apply_retention, roll_segment and corrupt, not {verb!r}")
+        return {}
 
     def clock(self, verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Change the time of all nodes: `advance`, `freeze` or `run`; returns the time then."""

@@ -21,6 +21,11 @@ class Ports:
     controllers: Sequence[int]
 
     @property
+    def nodes(self) -> dict[int, int]:
+        """The id of the node that listens at each port."""
+        return {port: node for ports in (self.clients, self.controllers) for node, port in enumerate(ports, 1)}
+
+    @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"{HOST}:{port}" for port in self.clients)
 
@@ -48,6 +53,9 @@ def settings_of(node_id: int, ports: Ports, given: Mapping[str, str]) -> dict[st
         "transaction.state.log.replication.factor": str(min(count, 3)),
         "transaction.state.log.min.isr": str(min(count, 2)),
         "group.initial.rebalance.delay.ms": "0",
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
+        "replica.lag.time.max.ms": "3000",
         "connections.max.idle.ms": str(2**63 - 1),
         "max.incremental.fetch.session.cache.slots": "0",
     }

@@ -9,23 +9,27 @@ from __future__ import annotations
 import random
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
 import trio
 
 from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.request_steps import Interposer
+from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.node.main import make_node, serve, why_ended
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.testing.host.clock import Clock
+from minikafka.testing.host.guarded_listening import GuardedListening
+from minikafka.testing.host.links import NodeLinks
 from minikafka.testing.host.node_disk import NodeDisk
 
 __all__ = ["NodeFailed", "NodeThread"]
 
 READY_TIMEOUT_S = 60.0
+T = TypeVar("T")
 
 
 class NodeFailed(Exception):
@@ -39,10 +43,18 @@ class NodeThread:
         node_id: The id of the node.
         clock: The clock of the event loop.
         interposer: Sees the requests of clients.
+        links: Opens its connections to other nodes.
+
+    Attributes:
+        skew_ms: How far the wall clock of the node is ahead of that of the others.
     """
 
-    def __init__(self, node_id: int, clock: Clock, interposer: Interposer) -> None:
+    def __init__(self, node_id: int, clock: Clock, interposer: Interposer, links: NodeLinks) -> None:
         self.node_id = node_id
+        self.skew_ms = 0
+        self._links = links
+        self._refused = 0
+        """How many faults refuse clients."""
         self._clock = clock
         self._interposer = interposer
         self._life: _Life | None = None
@@ -84,12 +96,48 @@ class NodeThread:
         """Begin to start the node, which does not run: `wait_ready` waits until it serves clients."""
         assert not self.is_running, "it runs already"
         kept = self._life.kept if self._life is not None and keeps_disk else None
-        disk = kept or NodeDisk(self._clock.now_ms)
+        disk = kept or NodeDisk(self._now_ms)
         system = System(
-            disk=disk, now_ms=self._clock.now_ms, random=random.Random(), interposer=self._interposer
+            disk=disk,
+            now_ms=self._now_ms,
+            random=random.Random(),
+            peers=self._links,
+            listen=lambda listener: GuardedListening(listen_on_tcp(listener), lambda: self._refused > 0),
+            open_stream=self._links.open_stream,
+            interposer=self._interposer,
         )
         self._life = _Life(config, system, disk)
         self._call(self._nursery.start_soon, self._life.live)
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms() + self.skew_ms
+
+    @property
+    def disk(self) -> NodeDisk:
+        """The disk of the node, which runs or will run."""
+        assert self._life is not None, "not launched"
+        return self._life.kept
+
+    def refuse_clients(self) -> None:
+        """Close the connections of clients, and those to come, until `admit_clients` was called as often."""
+        self._refused += 1
+
+        def close() -> None:
+            for connection in self.connections:
+                connection.scope.cancel()
+
+        self._token.run_sync_soon(close)
+
+    def admit_clients(self) -> None:
+        """Serve clients again."""
+        self._refused -= 1
+
+    def in_node(self, function: Callable[[Node], Awaitable[T]]) -> T:
+        """Call a function in the event loop of the node, with the node. Raises ValueError if the node does not run."""
+        node = None if self._life is None else self._life.node
+        if node is None or self.is_paused:
+            raise ValueError(f"node {self.node_id} does not run")
+        return trio.from_thread.run(function, node, trio_token=self._token)
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until the node that was launched serves clients. Raises NodeFailed."""

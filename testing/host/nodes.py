@@ -15,6 +15,7 @@ from minikafka.testing.faults.faulty_handlers import FaultyHandlers, is_of_a_nod
 from minikafka.testing.faults.helper import HELPER
 from minikafka.testing.faults.seen_requests import SeenRequests
 from minikafka.testing.host.clock import Clock
+from minikafka.testing.host.links import Links, NodeLinks
 from minikafka.testing.host.node_settings import Ports, find_ports, settings_of
 from minikafka.testing.host.node_thread import NodeThread
 
@@ -41,6 +42,7 @@ class Nodes:
         clock: The time of all nodes.
         faults: The faults in force.
         seen: The requests of clients since the last reset.
+        links: Which nodes can connect to which.
     """
 
     def __init__(self, brokers: int, settings: Mapping[str, str]) -> None:
@@ -48,6 +50,7 @@ class Nodes:
         self.faults = Faults()
         self.seen = SeenRequests()
         self._own = brokers, dict(settings)
+        self.links = Links()
         self._changes = threading.RLock()
         self._handlers: dict[int, FaultyHandlers] = {}
         self._threads: dict[int, NodeThread] = {}
@@ -66,9 +69,13 @@ class Nodes:
     def node_ids(self) -> list[int]:
         return list(range(1, len(self._ports.clients) + 1))
 
+    def others(self, node_id: int) -> list[int]:
+        """The ids of all nodes but one."""
+        return [one for one in self.node_ids if one != node_id]
+
     def state_of(self, node_id: int) -> str:
         """`running`, `paused` or `down`. Raises ValueError for a node that the cluster has not."""
-        thread = self._thread(node_id)
+        thread = self.thread(node_id)
         return "paused" if thread.is_paused else "running" if thread.is_running else "down"
 
     def reset(self, brokers: int | None = None, settings: Mapping[str, str] | None = None) -> list[Client]:
@@ -98,6 +105,7 @@ class Nodes:
             self.clock.reset()
             if left or count != len(self._ports.clients):
                 self._ports = find_ports(count)
+            self.links.use(self._ports.nodes)
             self._settings = wanted
             self._threads_for(count)
             for node_id in self.node_ids:
@@ -111,7 +119,8 @@ class Nodes:
             if node_id not in self._threads:
                 handlers = FaultyHandlers(node_id, self.faults, self.seen, self.clock.now_ms)
                 self._handlers[node_id] = handlers
-                self._threads[node_id] = NodeThread(node_id, self.clock, handlers)
+                links = NodeLinks(node_id, self.links)
+                self._threads[node_id] = NodeThread(node_id, self.clock, handlers, links)
             self._handlers[node_id].client_ids.clear()
         for node_id in [one for one in self._threads if one > count]:
             self._threads.pop(node_id).end()
@@ -133,7 +142,8 @@ class Nodes:
 
     # -- single nodes --------------------------------------------------------------------------------------------
 
-    def _thread(self, node_id: int) -> NodeThread:
+    def thread(self, node_id: int) -> NodeThread:
+        """The thread of a node. Raises ValueError for a node that the cluster has not."""
         if node_id not in self._threads:
             raise ValueError(f"there is no node {node_id}: the cluster has {', '.join(map(str, self.node_ids))}")
         return self._threads[node_id]
@@ -141,17 +151,17 @@ class Nodes:
     def kill(self, node_id: int) -> None:
         """End a node as SIGKILL does."""
         with self._changes:
-            self._thread(node_id).kill()
+            self.thread(node_id).kill()
 
     def stop(self, node_id: int) -> None:
         """Stop a node as SIGTERM does: it hands over what it leads. Raises NodeFailed."""
         with self._changes:
-            self._thread(node_id).stop()
+            self.thread(node_id).stop()
 
     def run(self, node_id: int) -> None:
         """Start a node that was killed or stopped, with its data. Raises ValueError for one that runs; NodeFailed."""
         with self._changes:
-            if self._thread(node_id).is_running:
+            if self.thread(node_id).is_running:
                 raise ValueError(f"node {node_id} runs already")
             self._launch(node_id, keeps_disk=True)
             self._threads[node_id].wait_ready()
@@ -165,14 +175,14 @@ class Nodes:
     def pause(self, node_id: int) -> None:
         """Stop a node's event loop as SIGSTOP does. Raises ValueError for a node that does not run."""
         with self._changes:
-            if not self._thread(node_id).is_running:
+            if not self.thread(node_id).is_running:
                 raise ValueError(f"node {node_id} does not run")
             self._threads[node_id].pause()
 
     def resume(self, node_id: int) -> None:
         """Let a paused node run on."""
         with self._changes:
-            self._thread(node_id).resume()
+            self.thread(node_id).resume()
 
     # -- time ----------------------------------------------------------------------------------------------------
 

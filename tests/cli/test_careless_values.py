@@ -29,6 +29,7 @@ ODD += ["plain", "plain:0", "plain:", ":", ",", "=", "--", "/", ".", "/dev/null"
 ENDS = {
     "server": ["--set", "process.roles=nobody"],
     "cluster": ["--port", "99999"],
+    "testing serve": ["--control", "nowhere"],
     "consume": ["--exit"],
     "top": ["--count", "1"],
     "perf produce": ["--records", "1"],

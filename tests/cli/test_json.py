@@ -15,7 +15,7 @@ from support.open_transaction import open_transaction
 from minikafka.cli.main import cli
 from minikafka.cli.reference_page import commands
 
-WITHOUT_RESULT = {("server",), ("cluster",), ("completion",), ("produce",)}
+WITHOUT_RESULT = {("server",), ("cluster",), ("completion",), ("produce",), ("testing", "serve")}
 """They run nodes, print a script, or read what `--json` says."""
 ALL = {path for path, command in commands(cli) if not hasattr(command, "commands")} - WITHOUT_RESULT
 SUCCESSES = """

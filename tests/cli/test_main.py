@@ -22,7 +22,7 @@ from minikafka.cli.reference_page import commands
 EXAMPLE = re.compile(r"^ *(?:Example: )?((?:echo \w+ \| )?minikafka .*)$", re.MULTILINE)
 TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt|\.json)")
 ALL = dict(commands(cli))
-RUN_NODES = ("minikafka server", "minikafka cluster")
+RUN_NODES = ("minikafka server", "minikafka cluster", "minikafka testing")
 CONTROL_NODES = ("minikafka cluster status", "minikafka cluster stop", "minikafka cluster restart")
 UNTIL_CTRL_C = "--watch"
 WITHOUT_END = (*RUN_NODES, "minikafka top --interval")
@@ -112,10 +112,10 @@ def prepare_controller(minikafka: Minikafka, folder: Path, *, formatted: bool) -
 def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
     if line.startswith("minikafka cluster") and "--port" not in line:
         line += " --port 0"
-    line = line.replace("9092", "0").replace("/tmp/kafka", str(tmp_path / "kafka"))
+    line = line.replace("9092", "0").replace("9999", "0").replace("/tmp/kafka", str(tmp_path / "kafka"))
     line = line.replace("server.properties", str(tmp_path / "server.properties"))
     (tmp_path / "server.properties").write_text(f"log.dirs={tmp_path}/logs\nlisteners=PLAINTEXT://127.0.0.1:0\n")
-    if "--config" not in line:
+    if "--config" not in line and not line.startswith("minikafka testing"):
         line += f" --data-dir {tmp_path / 'kafka'}"
     words = [sys.executable, "-m", "minikafka.cli.main", *shlex.split(line)[1:]]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path) as server:

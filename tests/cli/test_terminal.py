@@ -26,7 +26,7 @@ TYPED = "t\x1b[31m\r\x07\x9b2J\u202e\x7f\udc80x"
 """On the command line, where bytes that are not UTF-8 are lone surrogates."""
 OWN_SCREEN = {"output.py", "reference_page.py", "progress.py", "redraw.py", "cluster_view.py", "__main__.py"}
 """These print for all others, or draw on the terminal themselves; `__main__.py` ends a line, and can import nothing."""
-RUNS_ON = {"server", "cluster", "top", "perf produce", "perf consume"}
+RUNS_ON = {"server", "cluster", "testing serve", "top", "perf produce", "perf consume"}
 """Commands that may not end by themselves."""
 
 
