@@ -129,7 +129,6 @@ class Contents:
             return 0
         return len(description.members) if description.state == "Stable" else 0
 
-
     # -- leaders and fencing -------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int) -> int:

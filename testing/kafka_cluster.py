@@ -336,7 +336,7 @@ class KafkaCluster:
         self._control.post("/logs/roll_segment", topic=topic)
 
     def corrupt(self, topic: str, partition: int, offset: int) -> None:
-        """Damage the stored batch that has an offset: its checksum is wrong then. Raises ValueError if there is none."""
+        """Damage the stored batch with an offset: its checksum is wrong then. Raises ValueError if there is none."""
         self._control.post("/logs/corrupt", topic=topic, partition=partition, offset=offset)
 
     @property

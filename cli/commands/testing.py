@@ -50,10 +50,10 @@ def settings_in(context: click.Context, parameter: click.Parameter, given: Seque
 )
 @click.option("--until-eof", is_flag=True, help="End when standard input ends, as it does with the program that asks.")
 def serve(brokers: int, control: str, settings: dict[str, str], log_level: str, *, until_eof: bool) -> None:
-    """Run a cluster for tests, with its data in memory, until SIGTERM or Ctrl-C.
+    """Run a cluster for tests, until SIGTERM or Ctrl-C.
 
-    Prints `ready ADDRESSES control HOST:PORT` once it serves clients: the addresses of the brokers, with commas, and of
-    the control server. Who reaches the control server controls the cluster.
+    Its data is in memory. Prints `ready ADDRESSES control HOST:PORT` once it serves clients: the addresses of the
+    brokers, with commas, and of the control server. Who reaches the control server controls the cluster.
 
     \b
     Examples:

@@ -8,7 +8,7 @@
     DELETE /faults/1
     POST   /faults/1/wait               {"hits": 2, "timeout": 5}
     POST   /nodes/1/kill                or stop, start, restart, pause, resume
-    POST   /logs/apply_retention        or roll_segment {"topic": "t"}, corrupt {"topic": "t", "partition": 0, "offset": 5}
+    POST   /logs/apply_retention        or roll_segment, corrupt {"topic": "t", "partition": 0, "offset": 5}
     POST   /clock/advance               {"hours": 25}; /clock/freeze; /clock/run {"speed": 100}
 
 An error is answered {"error": "…"}, with status 400 for arguments, 404 for what does not exist, 500 for a node that

@@ -1,4 +1,4 @@
-"""`Links`: which nodes of a cluster for tests can connect to which. Uses trio: it closes the connections of event loops.
+"""`Links`: which nodes of a cluster for tests can connect to which. Uses trio: it closes connections of event loops.
 
 A link that is cut is refused, and its connections are closed, as by a firewall that rejects packets.
 """

@@ -61,7 +61,7 @@ class NodeFaults:
         return self._until_removed("fill_disk", node, make_room)
 
     def fail_disk(self, node: int) -> Fault:
-        """Let all writes to the disk of a node fail. A broker all of whose directories have failed ends, as in Kafka."""
+        """Let all writes to the disk of a node fail. A broker without a good directory ends, as in Kafka."""
         for kind in _WRITES:
             self._nodes.thread(node).disk.fail(kind, times=_ALWAYS, code=errno.EIO)
         return self._until_removed("fail_disk", node, lambda: self._nodes.thread(node).disk.heal())
