@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from minikafka.testing.control.http_client import ControlClient
+from minikafka.testing.control.http_client import Control
 
 __all__ = ["FaultHandle"]
 
@@ -17,7 +17,7 @@ class FaultHandle:
         fault_id: Its number, by which the control server knows it.
     """
 
-    def __init__(self, control: ControlClient, described: dict[str, Any]) -> None:
+    def __init__(self, control: Control, described: dict[str, Any]) -> None:
         self.fault_id: int = described["id"]
         self._control = control
         self._verb = str(described["verb"])

@@ -37,6 +37,11 @@ def settings_in(context: click.Context, parameter: click.Parameter, given: Seque
 @testing.command()
 @click.option("--brokers", type=Whole(1, 9), default=1, help="Number of brokers, at most 9.  [default: 1]")
 @click.option(
+    "--port", type=Whole(1, 65526),
+    help="Port of the first broker, which it keeps; the others have those that follow.  [default: free ones, which "
+    "change when clients may be left from before a reset]",
+)
+@click.option(
     "--control", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT",
     help="Address of the control server, which speaks HTTP and JSON; port 0 picks a free one.",
 )
@@ -49,7 +54,9 @@ def settings_in(context: click.Context, parameter: click.Parameter, given: Seque
     help="Lowest level of the log events that are written to standard error.",
 )
 @click.option("--until-eof", is_flag=True, help="End when standard input ends, as it does with the program that asks.")
-def serve(brokers: int, control: str, settings: dict[str, str], log_level: str, *, until_eof: bool) -> None:
+def serve(
+    brokers: int, port: int | None, control: str, settings: dict[str, str], log_level: str, *, until_eof: bool
+) -> None:
     """Run a cluster for tests, until SIGTERM or Ctrl-C.
 
     Its data is in memory. Prints `ready ADDRESSES control HOST:PORT` once it serves clients: the addresses of the
@@ -68,18 +75,18 @@ def serve(brokers: int, control: str, settings: dict[str, str], log_level: str, 
         from minikafka.testing.host.node_thread import NodeFailed
         from minikafka.testing.host.nodes import Nodes
 
-    host, _, port = control.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    host, _, of_control = control.rpartition(":")
+    if not host or not of_control.isdigit() or int(of_control) > 65535:
         raise click.UsageError(f"--control must be HOST:PORT, not {control!r}")
     log = log_to_stderr({ROOT: log_level.upper()}, colors=wants_colors(os.environ))
     gc.freeze()
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    nodes = Nodes(brokers, settings)
+    nodes = Nodes(brokers, settings, port)
     try:
         nodes.start()
-        with ControlServer(host, int(port), Verbs(nodes)) as server:
+        with ControlServer(host, int(of_control), Verbs(nodes)) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             print(f"ready {nodes.bootstrap_servers} control {server.address}", flush=True)
             if until_eof:

@@ -6,10 +6,10 @@ import http.client
 import json
 import socket
 import threading
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
-__all__ = ["ControlClient", "TestingError"]
+__all__ = ["Control", "ControlClient", "TestingError"]
 
 TIMEOUT_S = 120.0
 
@@ -18,6 +18,19 @@ class TestingError(Exception):
     """A cluster for tests cannot do what it was asked for. The text says why."""
 
     __test__ = False  # pytest collects classes whose names begin with Test
+
+
+class Control(Protocol):
+    """Asks a cluster for tests, here or in another process. All raise ValueError for arguments, TestingError else."""
+
+    def get(self, path: str, **query: Any) -> Any: ...
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Arguments that are None are left out."""
+
+    def delete(self, path: str) -> Any: ...
+
+    def close(self) -> None: ...
 
 
 class ControlClient:

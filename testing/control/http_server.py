@@ -1,18 +1,7 @@
 """`ControlServer`: the verbs of a cluster for tests over HTTP, with JSON, for programs in any language.
 
-    GET    /cluster                     addresses, and the state of each node
-    POST   /reset                       {"brokers": 3, "settings": {"log.retention.ms": "1000"}}, each optional
-    GET    /requests?api=Produce        what clients have sent; &client_id=…
-    POST   /faults                      {"verb": "fail", "api": "Produce", "error": "CORRUPT_MESSAGE", "times": 2}
-    GET    /faults/1                    the fault, with its hits
-    DELETE /faults/1
-    POST   /faults/1/wait               {"hits": 2, "timeout": 5}
-    POST   /nodes/1/kill                or stop, start, restart, pause, resume
-    POST   /logs/apply_retention        or roll_segment, corrupt {"topic": "t", "partition": 0, "offset": 5}
-    POST   /clock/advance               {"hours": 25}; /clock/freeze; /clock/run {"speed": 100}
-
-An error is answered {"error": "…"}, with status 400 for arguments, 404 for what does not exist, 500 for a node that
-does not do what it shall.
+`routing.py` has the list. An error is answered {"error": "…"}, with status 400 for arguments, 404 for what does not
+exist, and 500 for a node that does not do what it shall.
 """
 
 from __future__ import annotations
@@ -26,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import structlog
 
 from minikafka.broker.settings.node_config import ConfigError
+from minikafka.testing.control.routing import answer, whole_number
 from minikafka.testing.control.verbs import BadRequest, Verbs
 from minikafka.testing.host.node_thread import NodeFailed
 
@@ -69,14 +59,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self, method: str) -> None:
         try:
-            status, answer = 200, self._answer(method)
+            status, said = 200, self._answer(method)
         except (BadRequest, ConfigError, ValueError) as error:
-            status, answer = 400, {"error": str(error)}
+            status, said = 400, {"error": str(error)}
         except LookupError as error:
-            status, answer = 404, {"error": str(error.args[0])}
+            status, said = 404, {"error": str(error.args[0])}
         except (NodeFailed, OSError) as error:
-            status, answer = 500, {"error": str(error)}
-        data = json.dumps(answer).encode()
+            status, said = 500, {"error": str(error)}
+        data = json.dumps(said).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -89,31 +79,10 @@ class _Handler(BaseHTTPRequestHandler):
         given: Mapping[str, Any] = dict(parse_qsl(url.query)) if method == "GET" else self._body()
         assert isinstance(self.server, ControlServer)
         verbs = self.server.verbs
-        match method, *url.path.strip("/").split("/"):
-            case "GET", "cluster":
-                return verbs.cluster(given)
-            case "GET", "requests":
-                return verbs.requests(given)
-            case "POST", "reset":
-                return verbs.reset(given)
-            case "POST", "faults":
-                return verbs.add_fault(given)
-            case "GET", "faults", number:
-                return verbs.fault(_whole(number))
-            case "DELETE", "faults", number:
-                return verbs.remove_fault(_whole(number))
-            case "POST", "faults", number, "wait":
-                return verbs.wait_for_fault(_whole(number), given)
-            case "POST", "nodes", number, verb:
-                return verbs.node(_whole(number), verb)
-            case "POST", "logs", verb:
-                return verbs.logs(verb, given)
-            case "POST", "clock", verb:
-                return verbs.clock(verb, given)
-        raise LookupError(f"there is no {method} {url.path}: the documentation of minikafka.testing has a list")
+        return answer(verbs, method, url.path, given)
 
     def _body(self) -> Mapping[str, Any]:
-        size_bytes = _whole(self.headers.get("Content-Length") or "0")
+        size_bytes = whole_number(self.headers.get("Content-Length") or "0")
         if size_bytes > BODY_SIZE_BYTES_MAX:
             self.close_connection = True
             raise BadRequest(f"a body of {size_bytes} bytes: there may be {BODY_SIZE_BYTES_MAX}")
@@ -128,9 +97,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of `http.server`)
         log.debug("control request", client=self.client_address[0], request=str(args[0]) if args else "")
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise BadRequest(f"{text[:40]!r} must be a whole number")
-    return int(text)

@@ -16,14 +16,14 @@ from minikafka.testing.faults.fault import Action, Fault, Limits, Selection
 from minikafka.testing.host.node_faults import NodeFaults
 from minikafka.testing.host.nodes import BROKERS_MAX, Nodes
 
-__all__ = ["BadRequest", "Verbs"]
+__all__ = ["ARGUMENTS", "BadRequest", "Verbs"]
 
 WAIT_S_MAX = 3600.0
 SECONDS_MAX = 86_400.0
 COUNT_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
-_SELECTION = frozenset(Selection.__dataclass_fields__)
-_LIMITS = frozenset(Limits.__dataclass_fields__)
+_SELECTION = tuple(Selection.__dataclass_fields__)
+_LIMITS = tuple(Limits.__dataclass_fields__)
 _OF_VERBS = {
     "fail": ("error", "applied"),
     "delay": ("seconds",),
@@ -39,6 +39,9 @@ _OF_NODES = {
     "skew_clock": ("seconds",),
 }
 """The arguments of each verb of a fault of a node, beside the node."""
+_OWN = [name for names in (*_OF_VERBS.values(), *_OF_NODES.values()) for name in names if name != "after_response"]
+ARGUMENTS = tuple(dict.fromkeys(["verb", *_SELECTION, *_LIMITS, *_OWN]))
+"""The arguments of all faults."""
 _MOMENTS = {"before": "before", "halfway": "halfway", "after_response": "after"}
 _APIS = {api.name: api for api in APIS.values()}
 
@@ -187,7 +190,7 @@ def described(fault: Fault) -> dict[str, Any]:
         "verb": fault.action.verb,
         "hits": fault.hits,
         "is_over": fault.is_over,
-        **{name: value for name in sorted(_SELECTION) if (value := getattr(fault.selection, name)) is not None},
+        **{name: value for name in _SELECTION if (value := getattr(fault.selection, name)) is not None},
     }
 
 

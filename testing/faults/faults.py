@@ -25,6 +25,12 @@ class Faults:
             self._faults[fault.fault_id] = fault
         return fault
 
+    @property
+    def is_any(self) -> bool:
+        """Whether a fault was made since the last `clear`."""
+        with self._lock:
+            return bool(self._faults)
+
     def get(self, fault_id: int) -> Fault:
         """Return a fault, also if it is over. Raises LookupError."""
         with self._lock:

@@ -9,7 +9,7 @@ from minikafka.broker.node.free_ports import HOST, free_port
 
 __all__ = ["Ports", "find_ports", "settings_of"]
 
-FIRST_ELECTION_MS, ELECTION_MS = 20, 1000
+FIRST_ELECTION_MS, ELECTION_MS = 5, 1000
 """The election timeouts: that of the first node is the shortest, so that it usually becomes the active controller."""
 
 
@@ -30,11 +30,16 @@ class Ports:
         return ",".join(f"{HOST}:{port}" for port in self.clients)
 
 
-def find_ports(brokers: int) -> Ports:
-    """Find free ports for so many nodes. Raises OSError."""
-    count = brokers if brokers > 1 else 0
-    base = free_port(lambda base: list(range(base, base + brokers + count)))
-    return Ports(range(base, base + brokers), range(base + brokers, base + brokers + count))
+def find_ports(brokers: int, port: int | None = None) -> Ports:
+    """Find free ports for so many nodes; with `port`, the nodes have this one for clients, and those that follow.
+
+    Raises OSError.
+    """
+    of_controllers = brokers if brokers > 1 else 0
+    of_clients = brokers if port is None else 0
+    base = free_port(lambda base: list(range(base, base + of_clients + of_controllers)))
+    clients = range(base, base + brokers) if port is None else range(port, port + brokers)
+    return Ports(clients, range(base + of_clients, base + of_clients + of_controllers))
 
 
 def settings_of(node_id: int, ports: Ports, given: Mapping[str, str]) -> dict[str, str]:

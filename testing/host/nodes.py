@@ -37,6 +37,7 @@ class Nodes:
     Args:
         brokers: How many nodes; each is a broker, and a controller.
         settings: Settings of all nodes, by Kafka's names.
+        port: Of the first node, whatever happens; the others have those that follow. None for free ports.
 
     Attributes:
         clock: The time of all nodes.
@@ -45,11 +46,14 @@ class Nodes:
         links: Which nodes can connect to which.
     """
 
-    def __init__(self, brokers: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, brokers: int, settings: Mapping[str, str], port: int | None = None) -> None:
         self.clock = Clock()
         self.faults = Faults()
         self.seen = SeenRequests()
         self._own = brokers, dict(settings)
+        self._port = port
+        self._is_disturbed = False
+        """Whether a node was ended or paused since the last reset: clients may be about to connect again."""
         self.links = Links()
         self._changes = threading.RLock()
         self._handlers: dict[int, FaultyHandlers] = {}
@@ -86,7 +90,7 @@ class Nodes:
 
         Returns:
             The clients that were connected. They were disconnected, and cannot come back: the new nodes have other
-            ports if there were any.
+            ports if there were any, or any that may be about to connect again after a fault.
 
         Raises:
             NodeFailed, OSError: A node has not started.
@@ -98,17 +102,18 @@ class Nodes:
             for node_id in range(1, count + 1):
                 load_config(settings=settings_of(node_id, Ports(range(1, count + 1), ()), wanted))
             left = self._connected()
+            is_disturbed, self._is_disturbed = self._is_disturbed or self.faults.is_any, False
             self.faults.clear()
             for thread in self._threads.values():
                 thread.discard()
             self.seen.clear()
             self.clock.reset()
-            if left or count != len(self._ports.clients):
-                self._ports = find_ports(count)
+            if left or is_disturbed or count != len(self._ports.clients):
+                self._ports = find_ports(count, self._port)
             self.links.use(self._ports.nodes)
             self._settings = wanted
             self._threads_for(count)
-            for node_id in self.node_ids:
+            for node_id in reversed(self.node_ids):  # the first one, which others elect, comes last
                 self._launch(node_id, keeps_disk=False)
             for node_id in self.node_ids:
                 self._threads[node_id].wait_ready()
@@ -151,11 +156,13 @@ class Nodes:
     def kill(self, node_id: int) -> None:
         """End a node as SIGKILL does."""
         with self._changes:
+            self._is_disturbed = True
             self.thread(node_id).kill()
 
     def stop(self, node_id: int) -> None:
         """Stop a node as SIGTERM does: it hands over what it leads. Raises NodeFailed."""
         with self._changes:
+            self._is_disturbed = True
             self.thread(node_id).stop()
 
     def run(self, node_id: int) -> None:
@@ -177,6 +184,7 @@ class Nodes:
         with self._changes:
             if not self.thread(node_id).is_running:
                 raise ValueError(f"node {node_id} does not run")
+            self._is_disturbed = True
             self._threads[node_id].pause()
 
     def resume(self, node_id: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from support.oracle import free_ports
 
 SERVE = [sys.executable, "-m", "minikafka.cli.main", "testing", "serve"]
 
@@ -74,6 +75,22 @@ def test_nodes_and_time(control: Control) -> None:
     assert control.ask("POST", "/clock/advance", {"seconds": 1})[1]["now_ms"] < now_ms
 
 
+def test_the_description_for_programs_names_what_there_is(control: Control) -> None:
+    status, described = control.ask("GET", "/openapi.json")
+    assert (status, described["openapi"]) == (200, "3.0.3")
+    filled = {"id": "1", "verb": "resume"}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            place = path.format(**filled)
+            status, answer = control.ask(method.upper(), place, {} if method == "post" else None)
+            assert "there is no GET" not in str(answer), place
+            assert "there is no POST" not in str(answer), place
+            schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            for name in schema.get("properties", {}):
+                _, answer = control.ask(method.upper(), place, {"verb": "fail", name: "x"})
+                assert f"there is no argument {name!r}" not in str(answer) or path == "/faults", (place, name)
+
+
 REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/", None, 404, "there is no GET /"),
     ("POST", "/cluster", None, 404, "there is no POST /cluster"),
@@ -131,6 +148,18 @@ def test_a_body_of_an_impossible_size_is_not_waited_for(control: Control, size: 
 )
 def test_a_command_that_cannot_run_says_why(options: list[str], expected: str) -> None:
     refused(options, expected)
+
+
+def test_brokers_keep_the_ports_that_they_were_given() -> None:
+    port = free_ports(2)
+    made = Control("--brokers", "2", "--port", str(port))
+    wanted = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    assert made.bootstrap_servers == wanted
+    Producer({"bootstrap.servers": wanted}).list_topics(timeout=20)
+    assert made.ask("POST", "/nodes/1/kill")[0] == 200
+    assert made.ask("POST", "/reset")[1]["bootstrap_servers"] == wanted
+    made.process.terminate()
+    assert made.process.wait(30) == 0
 
 
 def test_a_port_that_is_in_use_is_named(control: Control) -> None:

@@ -74,6 +74,29 @@ def test_clients_that_a_test_leaves_are_named_and_harm_no_other(tmp_path: Path) 
     assert "KafkaClientsLeft: test_it.py::test_one has left clients that were connected: forgotten (127.0.0.1" in said
 
 
+def test_a_client_that_is_about_to_connect_again_harms_no_other(tmp_path: Path) -> None:
+    """It has no connection at the end of its test, since its node was killed."""
+    said = run(
+        tmp_path,
+        """
+        from confluent_kafka import Producer
+
+        left = []
+
+        def test_one(kafka):
+            left.append(Producer(kafka.client_config("confluent")))
+            left[0].list_topics(timeout=20)
+            kafka.kill(1)
+            left[0].produce("t", b"late")
+
+        def test_two(kafka):
+            assert left[0].flush(1) == 1
+            assert kafka.records("t") == [] and kafka.requests() == []
+        """,
+    )
+    assert "2 passed" in said, said
+
+
 def test_the_marker_changes_the_kafka_of_a_test_or_a_module(tmp_path: Path) -> None:
     said = run(
         tmp_path,
