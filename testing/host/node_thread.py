@@ -171,9 +171,17 @@ class NodeThread:
 
     def pause(self) -> None:
         """Stop the event loop of the node, as SIGSTOP does: connections stay open, and nothing is answered."""
-        if self._go_on is None:
-            self._go_on = go_on = threading.Event()
-            self._token.run_sync_soon(go_on.wait)
+        if self._go_on is not None:
+            return
+        self._go_on = go_on = threading.Event()
+        stopped = threading.Event()
+
+        def stop() -> None:
+            stopped.set()
+            go_on.wait()
+
+        self._token.run_sync_soon(stop)
+        stopped.wait()
 
     def resume(self) -> None:
         """Let the event loop of a paused node run on."""

@@ -22,7 +22,7 @@ LISTS = (
     "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
     "compaction", "groups", "edges", "client", "client_lives", "command_line", "spark_sink", "membership",
     "positions", "bounded", "quotas", "hostile", "arguments", "log_steps", "sending", "leaving", "sasl", "tokens",
-    "tls", "client_security", "authorization", "checks", "strangers", "large_records",
+    "tls", "client_security", "authorization", "checks", "strangers", "large_records", "testing",
 )  # fmt: skip
 TIMEOUT_S, BASELINE_TIMEOUT_S = 300, 1800
 TESTS_FAILED = 1

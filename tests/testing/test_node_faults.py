@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from support.clients import eventually
 
 from minikafka.testing import KafkaCluster
 
@@ -20,13 +21,16 @@ def leader(kafka: KafkaCluster) -> int:
     return kafka._contents.leader("t", 0)
 
 
+def in_sync(kafka: KafkaCluster) -> list[int]:
+    return list(kafka._contents.admin.describe_topic("t").partitions[0].in_sync_replicas)
+
+
 def test_an_isolated_leader_is_replaced(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("t")
     before = leader(kafka_cluster)
     with kafka_cluster.isolate(before):
         assert produce(kafka_cluster, b"1") == 0
-        while leader(kafka_cluster) == before:
-            pass
+        eventually(lambda: leader(kafka_cluster) != before)
     assert produce(kafka_cluster, b"2") == 0
     assert [record.value for record in kafka_cluster.records("t", wait_for=2)] == [b"1", b"2"]
 
@@ -39,9 +43,12 @@ def test_one_link_of_several_can_be_cut(kafka_cluster: KafkaCluster) -> None:
     fault = kafka_cluster.isolate(led_by, from_=follower)
     assert set(kafka_cluster.nodes.values()) == {"running"}
     assert produce(kafka_cluster, b"1") == 0
+    eventually(lambda: follower not in in_sync(kafka_cluster))
     fault.remove()
+    eventually(lambda: follower in in_sync(kafka_cluster))
     with kafka_cluster.isolate(led_by, follower, one_way=True):
         assert produce(kafka_cluster, b"2") == 0
+        assert follower in in_sync(kafka_cluster)
     assert len(kafka_cluster.records("t", wait_for=2)) == 2
     with kafka_cluster.isolate(3, "nodes"):
         assert Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers.split(",")[2]}).list_topics(timeout=10)
@@ -63,8 +70,7 @@ def test_a_broker_whose_disk_fails_ends(kafka_cluster: KafkaCluster) -> None:
     failed = leader(kafka_cluster)
     fault = kafka_cluster.fail_disk(failed)
     assert produce(kafka_cluster, b"x") == 0
-    while kafka_cluster.nodes[failed] == "running":
-        pass
+    eventually(lambda: kafka_cluster.nodes[failed] == "down")
     fault.remove()
     kafka_cluster.start(failed)
     assert [record.value for record in kafka_cluster.records("t")] == [b"x"]

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import threading
 
 import pytest
+import trio
 from confluent_kafka import Consumer, Producer
+from support.clients import eventually
 
+from minikafka.broker.node.node import Node
 from minikafka.testing import KafkaCluster, TestingError
+from minikafka.testing.host.nodes import Nodes
 
 
 def produce(kafka: KafkaCluster, value: bytes) -> None:
     producer = Producer(kafka.client_config("confluent"))
     producer.produce("t", value)
     assert producer.flush(30) == 0
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
@@ -135,6 +131,24 @@ def test_time_stands_still_and_runs_fast(kafka: KafkaCluster) -> None:
         kafka.clock.advance()
 
 
+def test_a_node_that_sleeps_wakes_up_when_its_time_comes() -> None:
+    nodes = Nodes(1, {})
+    nodes.start()
+    nodes.run_clock(0)  # without a change of the clock, a sleep has no end
+
+    async def sleep(node: Node) -> None:
+        await trio.sleep(3600)
+
+    sleeper = threading.Thread(target=nodes.thread(1).in_node, args=(sleep,), daemon=True)
+    sleeper.start()
+    sleeper.join(0.2)
+    assert sleeper.is_alive()
+    nodes.advance(7200)
+    sleeper.join(20)
+    assert not sleeper.is_alive()
+    nodes.close()
+
+
 def test_settings_that_are_wrong_change_nothing(kafka: KafkaCluster) -> None:
     kafka.produce("t", ["a"])
     with pytest.raises(ValueError, match=r"log\.retention\.ms"):
@@ -160,8 +174,6 @@ async def in_an_event_loop() -> list[bytes | None]:
 
 def test_a_cluster_in_an_event_loop() -> None:
     import asyncio
-
-    import trio
 
     assert asyncio.run(in_an_event_loop()) == [b"a"]
     assert trio.run(in_an_event_loop) == [b"a"]
