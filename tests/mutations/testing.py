@@ -96,8 +96,8 @@ MUTATIONS = (
     _bug(
         "faults outlive a reset",
         "host/nodes.py",
-        "            self.faults.clear()\n            for thread",
-        "            for thread",
+        "is_any, False\n            self.faults.clear()\n",
+        "is_any, False\n",
         f"{_PLUGIN}::test_each_test_has_an_empty_kafka",
         f"{_CONTROL}::test_a_fault_from_its_beginning_to_its_end",
     ),
