@@ -149,7 +149,7 @@ docs: $(VENV)/.with-docs build/typing/minikafka/__init__.py  ## Build the site o
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # The type checker and the import linter find the packages under their import names through a folder of links.
-build/typing/minikafka/__init__.py:
+build/typing/minikafka/__init__.py: Makefile
 	mkdir -p $(@D)
 	for package in $(PACKAGES); do ln -sfn ../../../$$package $(@D)/$$package; done
 	for file in __init__.py py.typed; do ln -sfn ../../../package/minikafka/$$file $(@D)/$$file; done
