@@ -21,6 +21,7 @@ within some milliseconds, so that nothing can be left of the test before.
 
     kafka_cluster.py     `KafkaCluster`, what tests use
     contents.py          topics, records and groups, by clients of this library
+    request.py           `Request`, what a client has sent
     fault_handle.py      `FaultHandle`, a fault that a test has made
     client_settings.py   settings for clients of other projects
     server_process.py    the process of the nodes, `minikafka testing serve`
@@ -30,8 +31,8 @@ within some milliseconds, so that nothing can be left of the test before.
     host/                the nodes, their disks and their clock
 
 *Caveats*: data is in memory, once as written and once as flushed. A node has the listener PLAINTEXT only. The request
-log of a node (`log4j.logger.kafka.request.logger`) stays empty, and so do the metrics of its Fetch sessions, which are
-off, so that each Fetch names its partitions. A time that was advanced goes back at the next reset.
+log of a node stays empty. Fetch sessions are off, so that each Fetch names its partitions. A time that was advanced
+goes back at the next reset.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minikafka.testing.control.http_client import TestingError
     from minikafka.testing.fault_handle import FaultHandle
-    from minikafka.testing.kafka_cluster import ClockHandle, KafkaCluster, Request
+    from minikafka.testing.kafka_cluster import ClockHandle, KafkaCluster
+    from minikafka.testing.request import Request
 
 __all__ = ["ClockHandle", "FaultHandle", "KafkaCluster", "Request", "TestingError"]
 
@@ -47,7 +49,7 @@ _MODULES = {
     "ClockHandle": "kafka_cluster",
     "FaultHandle": "fault_handle",
     "KafkaCluster": "kafka_cluster",
-    "Request": "kafka_cluster",
+    "Request": "request",
     "TestingError": "control.http_client",
 }
 

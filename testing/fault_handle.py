@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
 from minikafka.testing.control.http_client import Control
 
 __all__ = ["FaultHandle"]
+
+PART_S = 0.5
 
 
 class FaultHandle:
@@ -32,10 +35,14 @@ class FaultHandle:
 
     def wait(self, n: int = 1, timeout: float = 10.0) -> Self:
         """Wait until it has hit `n` requests. Raises TimeoutError, which says how many it has hit."""
-        answer = self._control.post(f"/faults/{self.fault_id}/wait", hits=n, timeout=timeout)
-        if not answer["reached"]:
-            raise TimeoutError(f"{self._text} has hit {answer['hits']} requests after {timeout:g} s, not {n}")
-        return self
+        deadline = time.monotonic() + timeout
+        while True:
+            part_s = min(max(deadline - time.monotonic(), 0), PART_S)  # other threads ask the cluster in between
+            answer = self._control.post(f"/faults/{self.fault_id}/wait", hits=n, timeout=part_s)
+            if answer["reached"]:
+                return self
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self._text} has hit {answer['hits']} requests after {timeout:g} s, not {n}")
 
     def remove(self) -> None:
         """End it. Requests that it holds are given up: their connections are closed."""

@@ -5,33 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from minikafka.testing.client_settings import client_settings
 from minikafka.testing.contents import Contents, until
 from minikafka.testing.control.http_client import Control, ControlClient, TestingError
 from minikafka.testing.fault_handle import FaultHandle
+from minikafka.testing.request import Request
 from minikafka.testing.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from minikafka.client import ConsumerRecord
 
-__all__ = ["ClockHandle", "KafkaCluster", "Request"]
+__all__ = ["ClockHandle", "KafkaCluster"]
 
 TIMEOUT_S = 10.0
-
-
-class Request(NamedTuple):
-    """A request that a client has sent. For the fields see `faults/seen_requests.py`."""
-
-    number: int
-    time_ms: int
-    node: int
-    api: str
-    version: int
-    client_id: str
-    client: str
-    request: dict[str, Any]
 
 
 class ClockHandle:

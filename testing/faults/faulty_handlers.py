@@ -23,7 +23,8 @@ from minikafka.testing.faults.fault import Action, Fault, Selection, first_of
 from minikafka.testing.faults.faults import Faults
 from minikafka.testing.faults.helper import HELPER
 from minikafka.testing.faults.named_things import Names, copy_of, join, named_things, without
-from minikafka.testing.faults.seen_requests import SeenRequest, SeenRequests, plain
+from minikafka.testing.faults.seen_requests import SeenRequests, plain
+from minikafka.testing.request import Request
 
 __all__ = ["FaultyHandlers", "is_of_a_node"]
 
@@ -108,7 +109,7 @@ class FaultyHandlers:
         client = f"{connection.client_host}:{connection.client_port}"
         said = plain(request, context.version)
         self._seen.add(
-            SeenRequest(0, self._now_ms(), self._node_id, route.name, context.version, context.client_id, client, said)
+            Request(0, self._now_ms(), self._node_id, route.name, context.version, context.client_id, client, said)
         )
 
 

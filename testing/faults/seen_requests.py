@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
 from minikafka.protocol.records.batch import CorruptRecords, batches
 from minikafka.testing.faults.named_things import fields_in
+from minikafka.testing.request import Request
 
-__all__ = ["REQUESTS_MAX", "SeenRequest", "SeenRequests"]
+__all__ = ["REQUESTS_MAX", "SeenRequests", "plain"]
 
 REQUESTS_MAX = 10_000
 """Requests that are kept; the oldest ones are forgotten."""
@@ -19,39 +18,15 @@ _TEXT_MAX, _ELEMENTS_MAX = 1024, 200
 """The most letters of a text, and elements of an array, that are kept."""
 
 
-class SeenRequest(NamedTuple):
-    """One request.
-
-    Attributes:
-        number: Counts the requests of all clients since the last reset, from 1.
-        time_ms: When it was received, on the clock of the nodes, in milliseconds since 1970.
-        node: The id of the node that received it.
-        api, version: Kafka's name of the API, and the version of the request.
-        client_id: The client id in its header; "" for null.
-        client: The client's address and port.
-        request: Its fields by name. Of records there is a line for each batch; bytes are text, or hexadecimal. Long
-            texts and arrays are cut.
-    """
-
-    number: int
-    time_ms: int
-    node: int
-    api: str
-    version: int
-    client_id: str
-    client: str
-    request: dict[str, Any]
-
-
 class SeenRequests:
     """Keeps the last `REQUESTS_MAX` requests. Several threads use it."""
 
     def __init__(self) -> None:
-        self._seen: deque[SeenRequest] = deque(maxlen=REQUESTS_MAX)
+        self._seen: deque[Request] = deque(maxlen=REQUESTS_MAX)
         self._lock = threading.Lock()
         self._count = 0
 
-    def add(self, seen: SeenRequest) -> None:
+    def add(self, seen: Request) -> None:
         """Keep a request, with the next number."""
         with self._lock:
             self._count += 1
@@ -63,18 +38,17 @@ class SeenRequests:
             self._seen.clear()
             self._count = 0
 
-    def of(self, api: str | None = None, client_id: str | None = None) -> list[SeenRequest]:
+    def of(self, api: str | None = None, client_id: str | None = None) -> list[Request]:
         """The requests of an API, of a client, or all, oldest first."""
         with self._lock:
             seen = list(self._seen)
         return [one for one in seen if api in (None, one.api) and client_id in (None, one.client_id)]
 
 
-def plain(message: Any, version: int, describe_records: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+def plain(message: Any, version: int) -> dict[str, Any]:
     """The fields that a message has in a version, as values that JSON can carry."""
-    describe = describe_records or _batches
     return {
-        declared.name: describe(value) if declared.name == "records" else _plain(value, version)
+        declared.name: _batches(value) if declared.name == "records" else _plain(value, version)
         for declared in fields_in(message)
         if version in declared.versions
         for value in [getattr(message, declared.name)]
@@ -88,8 +62,8 @@ def _plain(value: Any, version: int) -> Any:
         return _text(bytes(value[:_TEXT_MAX]))
     if isinstance(value, str):
         return value[:_TEXT_MAX]
-    if isinstance(value, UUID) or value is None or isinstance(value, bool | int | float):
-        return str(value) if isinstance(value, UUID) else value
+    if value is None or isinstance(value, bool | int | float):
+        return value
     return plain(value, version)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiokafka
@@ -181,6 +182,16 @@ def test_a_fault_that_is_waited_for_in_vain_says_what_it_has_hit(kafka: KafkaClu
     fault = kafka.fail("Produce", "CORRUPT_MESSAGE", topic="t")
     with pytest.raises(TimeoutError, match=r"fail\(api='Produce', topic='t'\) has hit 0 requests after 0.01 s, not 2"):
         fault.wait(2, timeout=0.01)
+
+
+def test_a_wait_for_a_fault_keeps_no_other_thread_waiting(kafka: KafkaCluster) -> None:
+    kafka.create_topic("t")
+    fault = kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(fault.wait, 1, timeout=3600)
+        assert kafka.requests("Produce") == []
+        assert delivered(kafka, b"x") == [None]
+        assert waiting.result(60) is fault
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
